@@ -1,0 +1,42 @@
+# Shortcuts for people; .ci/run runs the same commands.
+GO ?= go
+FUZZTIME ?= 5s
+BENCHTIME ?= 1s
+
+.PHONY: build test race lint fmt fuzz bench kill mixed readme ci clean
+
+build: ## a static binary in bin/leasehold
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/leasehold ./cmd/leasehold
+
+test: ## every test
+	$(GO) test ./...
+
+race: ## every test with the race detector (needs a C compiler)
+	$(GO) test -race ./...
+
+lint: ## the linters of .golangci.yml, in the version that CI pins
+	.ci/lint.sh
+
+fmt: ## format as the linters want it
+	.ci/lint.sh fmt
+
+fuzz: ## each fuzz target for FUZZTIME
+	FUZZTIME=$(FUZZTIME) .ci/fuzz.sh
+
+bench: ## benchmarks of the engine and the stores
+	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./core/... ./store/...
+
+kill: ## kill -9 under load, 20 times
+	LEASEHOLD_KILL_ROUNDS=20 $(GO) test -count 1 -v -timeout 30m -run Kill ./conformance/...
+
+mixed: ## exclusive and shared consumers on one queue for a minute
+	LEASEHOLD_MIXED_TIME=60s $(GO) test -count 1 -v -timeout 10m -run Mixed ./conformance/...
+
+readme: ## every command of README.md against a server that it starts
+	.ci/readme.sh
+
+ci: ## all that CI does
+	.ci/run
+
+clean:
+	rm -rf bin leasehold

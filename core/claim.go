@@ -1,0 +1,428 @@
+package core
+
+import (
+	"container/heap"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// The states of a claim.
+const (
+	claimWaiting int32 = iota
+	claimBusy
+	claimDone
+	claimEnded
+)
+
+// claimReq is a claim that waits for the dispatcher, then perhaps for messages.
+type claimReq struct {
+	p     ClaimParams
+	entry *entry
+	part  *part
+	bytes int64
+	// deadline is when the wait ends.
+	deadline Time
+	groups   []*group
+	state    atomic.Int32
+	done     chan struct{}
+	err      error
+	lease    uuid.UUID
+	got      []gotRow
+	index    int
+	parked   bool
+	now      Time
+}
+
+// gotRow is what a claim got from one partition.
+type gotRow struct {
+	part  *part
+	taken []taken
+}
+
+// dealt reports whether the claim takes from one partition only and shares it fairly (Querator).
+func (c *claimReq) dealt() bool { return !c.p.Exclusive && c.p.Partitions == 1 }
+
+// begin takes the claim into a pass; false when it has ended.
+func (c *claimReq) begin() bool { return c.state.CompareAndSwap(claimWaiting, claimBusy) }
+
+func (c *claimReq) backToWaiting() bool { return c.state.CompareAndSwap(claimBusy, claimWaiting) }
+
+// finish answers a claim that was in a pass.
+func (c *claimReq) finish() {
+	c.state.Store(claimDone)
+	close(c.done)
+}
+
+// fail ends a claim with an error unless it has ended.
+func (c *claimReq) fail(err error) {
+	if c.state.CompareAndSwap(claimWaiting, claimDone) || c.state.CompareAndSwap(claimBusy, claimDone) {
+		c.err, c.got = err, nil
+		close(c.done)
+	}
+}
+
+// leaseFor returns how long the claim holds messages of a queue.
+func (c *claimReq) leaseFor(q *Queue) time.Duration {
+	if c.p.Lease > 0 {
+		return c.p.Lease
+	}
+	return q.leaseTime(c.p.Protocol)
+}
+
+// leaseTime returns the queue's own lease time for a protocol, or the protocol's default.
+func (q *Queue) leaseTime(p Protocol) time.Duration {
+	o := &q.Options
+	switch {
+	case p == ProtocolQuerator && o.Querator != nil && o.Querator.LeaseTimeout > 0:
+		return o.Querator.LeaseTimeout
+	case p == ProtocolCloudflare && o.Cloudflare != nil && o.Cloudflare.Consumer != nil && o.Cloudflare.Consumer.VisibilityMillis > 0:
+		return time.Duration(o.Cloudflare.Consumer.VisibilityMillis) * time.Millisecond
+	case p == ProtocolCloudflare:
+		return 30 * time.Second
+	case p == ProtocolQueen && o.Queen.LeaseTimeSeconds > 0:
+		return time.Duration(o.Queen.LeaseTimeSeconds) * time.Second
+	default:
+		return QueenImplicitLeaseSeconds * time.Second
+	}
+}
+
+// Claim leases messages, waiting for them when asked to. If ctx ends, nothing stays leased.
+func (e *Engine) Claim(ctx context.Context, p ClaimParams) (Claimed, error) {
+	c, err := e.newClaim(ctx, p)
+	if err != nil || c == nil {
+		return Claimed{}, err
+	}
+	e.inFlight.Add(1)
+	defer e.inFlight.Add(-1)
+	e.enqueueClaim(c)
+	select {
+	case <-c.done:
+	case <-e.stopped:
+		if c.state.CompareAndSwap(claimWaiting, claimEnded) {
+			return Claimed{}, errClosed("claim")
+		}
+		<-c.done
+	case <-ctx.Done():
+		if c.state.CompareAndSwap(claimWaiting, claimEnded) {
+			e.post(func() { e.unpark(c) })
+			return Claimed{}, WrapError(CodeCanceled, "claim", ctx.Err())
+		}
+		<-c.done
+	}
+	if c.err != nil {
+		return Claimed{}, c.err
+	}
+	if ctx.Err() != nil {
+		e.giveBack(c)
+		return Claimed{}, WrapError(CodeCanceled, "claim", ctx.Err())
+	}
+	return e.deliver(ctx, c)
+}
+
+// newClaim checks the arguments and finds the queue; a nil claim without error is one that cannot match anything.
+func (e *Engine) newClaim(ctx context.Context, p ClaimParams) (*claimReq, error) {
+	if e.closing.Load() {
+		return nil, errClosed("claim")
+	}
+	if p.Messages < 1 {
+		return nil, Errorf(CodeInvalid, "claim", "a claim must ask for at least one message")
+	}
+	if p.Group == "" {
+		p.Group = QueueModeGroup
+	}
+	c := &claimReq{p: p, bytes: p.Bytes, done: make(chan struct{}), index: -1}
+	if c.bytes <= 0 {
+		c.bytes = e.opts.MaxClaimBytes
+	}
+	if p.Queue == "" && (p.Namespace != "" || p.Task != "") {
+		return c, nil
+	}
+	if p.Create {
+		en, err := e.ensure(ctx, p.Queue)
+		if err != nil {
+			return nil, err
+		}
+		c.entry = en
+	} else if c.entry = e.cat.byName(p.Queue); c.entry == nil {
+		return nil, noQueue("claim", p.Queue)
+	}
+	return c, nil
+}
+
+// accept takes a claim into its groups' lines.
+func (e *Engine) accept(ctx context.Context, c *claimReq) {
+	c.now = e.clock.Now()
+	if e.closing.Load() {
+		c.fail(errClosed("claim"))
+		return
+	}
+	if c.p.Wait > 0 {
+		if e.waiting.Load() >= int64(e.opts.MaxWaiting) {
+			c.fail(Errorf(CodeOverloaded, "claim", "too many claims are waiting"))
+			return
+		}
+		c.deadline = c.now.Add(c.p.Wait)
+	}
+	entries := []*entry{c.entry}
+	if c.entry == nil {
+		entries = e.matching(c)
+		if c.deadline != 0 {
+			e.discovery[c] = struct{}{}
+		}
+	}
+	for _, en := range entries {
+		if err := e.join(ctx, c, en); err != nil {
+			c.fail(err)
+			return
+		}
+	}
+	c.parked = true
+	e.waiting.Add(1)
+	heap.Push(&e.deadlines, c)
+}
+
+// matching returns the queues that a discovery claim spans.
+func (e *Engine) matching(c *claimReq) []*entry {
+	var out []*entry
+	for _, en := range e.cat.all() {
+		if c.matches(en.q()) {
+			out = append(out, en)
+		}
+	}
+	return out
+}
+
+func (c *claimReq) matches(q *Queue) bool {
+	return (c.p.Namespace == "" || c.p.Namespace == q.Options.Namespace) && (c.p.Task == "" || c.p.Task == q.Options.Task)
+}
+
+// join puts a claim into the line of its group on one queue, registering a group that is new there.
+func (e *Engine) join(ctx context.Context, c *claimReq, en *entry) error {
+	if en.gone.Load() {
+		return Errorf(CodeClosed, "claim", "the queue is being deleted")
+	}
+	if en.q().Options.DeliveryPaused && c.entry != nil {
+		return Errorf(CodePaused, "claim", "delivery of queue %q is paused", en.q().Name)
+	}
+	g, err := e.groupOf(ctx, en, c.p.Group)
+	if err != nil {
+		return err
+	}
+	if c.p.Client != "" {
+		if other := g.clients[c.p.Client]; other != nil && other.state.Load() <= claimBusy {
+			return Errorf(CodeDuplicateClient, "claim", "client %q is waiting already", c.p.Client)
+		}
+		g.clients[c.p.Client] = c
+	}
+	if !g.registered {
+		if err := e.register(ctx, g, c); err != nil {
+			return err
+		}
+	}
+	if c.p.Partition != "" {
+		if c.part = en.partition(c.p.Partition); c.part == nil && c.deadline == 0 {
+			return nil
+		}
+	}
+	c.groups = append(c.groups, g)
+	g.waiting = append(g.waiting, c)
+	if len(g.ready) > 0 {
+		e.active[g] = struct{}{}
+	}
+	return nil
+}
+
+// register writes the registration of a group at its first contact with a queue.
+func (e *Engine) register(ctx context.Context, g *group, c *claimReq) error {
+	r := Registration{Queue: g.entry.q().ID, Group: g.name, CreatedAt: c.now, Mode: "all"}
+	switch {
+	case c.p.SubscribeFrom != 0:
+		r.Start, r.Mode = c.p.SubscribeFrom, "timestamp"
+	case c.p.SubscribeNew:
+		r.Start, r.Mode = e.afterEverything(g.entry, c.now), "new"
+	}
+	_, err := e.store.Update(ctx, UpdateParams{Commit: newCommit(), Now: c.now}, func(Tx) (*ChangeSet, error) {
+		return &ChangeSet{Register: []Registration{r}}, nil
+	})
+	if err != nil {
+		return WrapError(CodeInternal, "register group", err)
+	}
+	g.registered, g.reg = true, r
+	return nil
+}
+
+// afterEverything returns a time above the append time of every message of a queue, and keeps later appends from lying below it.
+func (e *Engine) afterEverything(en *entry, now Time) Time {
+	at := now
+	for _, p := range en.partitions() {
+		at = max(at, p.log.HeadAt+1)
+	}
+	e.notBefore = max(e.notBefore, at)
+	return at
+}
+
+// discover lets discovery claims that wait see a queue that is new or changed.
+func (e *Engine) discover(ctx context.Context, en *entry) {
+	for c := range e.discovery {
+		if c.state.Load() != claimWaiting || !c.matches(en.q()) {
+			continue
+		}
+		known := false
+		for _, g := range c.groups {
+			known = known || g.entry == en
+		}
+		if known {
+			continue
+		}
+		if err := e.join(ctx, c, en); err != nil {
+			e.log.Warn("a waiting claim cannot be shown a queue", "queue", en.q().Name, "error", err)
+		}
+	}
+}
+
+// unpark forgets a claim that has ended.
+func (e *Engine) unpark(c *claimReq) {
+	if !c.parked {
+		return
+	}
+	c.parked = false
+	e.waiting.Add(-1)
+	delete(e.discovery, c)
+	if c.index >= 0 {
+		heap.Remove(&e.deadlines, c.index)
+	}
+	for _, g := range c.groups {
+		if c.p.Client != "" && g.clients[c.p.Client] == c {
+			delete(g.clients, c.p.Client)
+		}
+	}
+}
+
+// expireWaiting answers the claims whose wait is over, and those that did not want to wait and got nothing.
+func (e *Engine) expireWaiting() {
+	now := e.clock.Now()
+	for len(e.deadlines) > 0 {
+		c := e.deadlines[0]
+		if c.state.Load() > claimBusy {
+			e.unpark(c)
+			continue
+		}
+		if c.deadline == 0 && e.mayGet(c) {
+			return
+		}
+		if c.deadline > now {
+			return
+		}
+		e.unpark(c)
+		e.opts.Observer.ClaimedMessages(c.p.Protocol, c.queueName(), 0)
+		if c.deadline == 0 {
+			c.fail(nil)
+		} else {
+			c.fail(Errorf(CodeNothing, "claim", "nothing to claim"))
+		}
+	}
+}
+
+// mayGet reports whether another pass may still find something for a claim that does not wait.
+func (e *Engine) mayGet(c *claimReq) bool {
+	for _, g := range c.groups {
+		if _, ok := e.active[g]; ok && (c.part == nil || g.hint(c.part).queued) {
+			e.again = true
+			return true
+		}
+	}
+	return false
+}
+
+func (c *claimReq) queueName() string {
+	if c.entry != nil {
+		return c.entry.q().Name
+	}
+	return ""
+}
+
+// retrySoon offers a partition again that another replica held, within milliseconds.
+func (e *Engine) retrySoon(h *hint) {
+	h.visibleAt = e.clock.Now().Add(2 * time.Millisecond)
+	h.wakeAt = h.visibleAt
+	heap.Push(&e.wakes, wake{h.visibleAt, h})
+}
+
+// endWaiting answers everything that waits when the server shuts down.
+func (e *Engine) endWaiting() {
+	for len(e.deadlines) > 0 {
+		c := e.deadlines[0]
+		e.unpark(c)
+		c.fail(errClosed("claim"))
+	}
+	for _, en := range e.cat.all() {
+		e.failHeld(en, errClosed("hold"))
+	}
+}
+
+// forget ends everything that waits on a queue that is gone.
+func (e *Engine) forget(en *entry) {
+	err := Errorf(CodeClosed, "claim", "the queue is being deleted")
+	for _, g := range en.groups {
+		for _, c := range g.waiting {
+			if c.entry != nil {
+				c.fail(err)
+				e.unpark(c)
+			}
+		}
+		delete(e.active, g)
+	}
+	e.failHeld(en, err)
+}
+
+func (e *Engine) failHeld(en *entry, err error) {
+	for _, r := range en.heldPushes {
+		r.fail(err)
+	}
+	for _, op := range en.heldOps {
+		op.err = err
+		if op.done != nil {
+			close(op.done)
+		}
+	}
+	en.heldPushes, en.heldOps = nil, nil
+	en.heldCount[0].Store(0)
+	en.heldCount[1].Store(0)
+}
+
+// deadlineHeap orders parked claims by the end of their wait; those that do not wait come first.
+type deadlineHeap []*claimReq
+
+func (d deadlineHeap) Len() int           { return len(d) }
+func (d deadlineHeap) Less(i, j int) bool { return d[i].deadline < d[j].deadline }
+func (d deadlineHeap) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].index, d[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (d *deadlineHeap) Push(x any) {
+	c := x.(*claimReq)
+	c.index = len(*d)
+	*d = append(*d, c)
+}
+
+// Pop implements heap.Interface.
+func (d *deadlineHeap) Pop() any {
+	old := *d
+	c := old[len(old)-1]
+	old[len(old)-1] = nil
+	c.index = -1
+	*d = old[:len(old)-1]
+	return c
+}
+
+func (d deadlineHeap) next() Time {
+	for _, c := range d {
+		return c.deadline
+	}
+	return 0
+}

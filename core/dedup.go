@@ -1,0 +1,410 @@
+package core
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// dedupTable finds the offsets of transaction ids by hash: open addressing over two compact slices, filled from
+// headers at the partition's first use. It belongs to the dispatcher. A hit is only a hint: the header decides.
+type dedupTable struct {
+	// empty tells that the log was empty when the partition became known, so that there is nothing to load.
+	empty   bool
+	loaded  bool
+	loading bool
+	waiters []func()
+
+	keys []uint64
+	offs []uint32
+	base int64
+	used int
+}
+
+// dedupMark is an entry made before its commit.
+type dedupMark struct {
+	hash   uint64
+	offset int64
+}
+
+// flightRef is a message of the commit being built.
+type flightRef struct {
+	id          uuid.UUID
+	transaction string
+}
+
+// ready reports whether lookups may trust the table.
+func (t *dedupTable) ready() bool { return t.loaded || t.empty }
+
+// each calls f with every offset under a hash until f returns false.
+func (t *dedupTable) each(hash uint64, f func(int64) bool) {
+	if len(t.keys) == 0 {
+		return
+	}
+	mask := len(t.keys) - 1
+	for i := int(hash>>1) & mask; t.keys[i] != 0; i = (i + 1) & mask {
+		if t.keys[i] == hash && t.offs[i] != 0 && !f(t.base+int64(t.offs[i])) {
+			return
+		}
+	}
+}
+
+// add enters an offset under a hash. The slice must have room (see grow).
+func (t *dedupTable) add(hash uint64, offset int64) {
+	mask := len(t.keys) - 1
+	i := int(hash>>1) & mask
+	for t.keys[i] != 0 {
+		i = (i + 1) & mask
+	}
+	t.keys[i], t.offs[i] = hash, uint32(offset-t.base)
+	t.used++
+}
+
+// drop takes an entry out; its slot stays a tombstone until the next growth.
+func (t *dedupTable) drop(hash uint64, offset int64) {
+	mask := len(t.keys) - 1
+	for i := int(hash>>1) & mask; t.keys[i] != 0; i = (i + 1) & mask {
+		if t.keys[i] == hash && t.base+int64(t.offs[i]) == offset {
+			t.offs[i] = 0
+			return
+		}
+	}
+}
+
+// full reports whether the next add needs a rebuild.
+func (t *dedupTable) full() bool { return (t.used+1)*4 > len(t.keys)*3 }
+
+// rebuild makes a table without what lies below from; it grows only if what stays needs it.
+func (t *dedupTable) rebuild(from int64) {
+	old, offs, base := t.keys, t.offs, t.base
+	live := 0
+	for i := range old {
+		if offs[i] != 0 && base+int64(offs[i]) >= from {
+			live++
+		}
+	}
+	size := 16
+	for size*3 < (live+1)*4*3/2 {
+		size *= 2
+	}
+	t.keys, t.offs, t.used, t.base = make([]uint64, size), make([]uint32, size), 0, max(from-1, 0)
+	for i := range old {
+		if o := base + int64(offs[i]); offs[i] != 0 && o >= from {
+			t.add(old[i], o)
+		}
+	}
+}
+
+// insert enters an offset, dropping what has left the window when the table is full.
+func (e *Engine) insert(ctx context.Context, p *part, hash uint64, offset int64) {
+	t := &p.dedup
+	if t.full() || offset-t.base > 1<<31 {
+		before := t.used
+		from := e.windowStart(ctx, p)
+		if e.dedupCount >= e.opts.MaxDedupEntries {
+			from = max(from, offset-int64(t.used)/2)
+			e.log.Warn("the memory for transaction ids is used up and the deduplication window gets shorter",
+				"queue", p.entry.q().Name, "partition", p.Name, "entries", e.dedupCount)
+		}
+		t.rebuild(from)
+		e.dedupCount += t.used - before
+	}
+	t.add(hash, offset)
+	e.dedupCount++
+}
+
+// windowStart returns the first offset whose transaction id may still matter.
+func (e *Engine) windowStart(ctx context.Context, p *part) int64 {
+	at, err := e.store.Locate(ctx, p.Key, e.clock.Now().Add(-p.entry.q().ageLimit()))
+	if err != nil {
+		return p.log.Start
+	}
+	return at
+}
+
+// whenLoaded runs fn once the partition's table is there: now, or after its headers have been read elsewhere.
+func (e *Engine) whenLoaded(p *part, fn func()) bool {
+	if p.dedup.ready() {
+		return true
+	}
+	p.dedup.waiters = append(p.dedup.waiters, fn)
+	if p.dedup.loading {
+		return false
+	}
+	p.dedup.loading = true
+	from, to := e.windowStart(context.Background(), p), p.log.Head
+	go func() {
+		marks, err := e.readHashes(context.Background(), p.Key, from, to)
+		e.post(func() { e.installTable(p, from, marks, err) })
+	}()
+	return false
+}
+
+// readHashes collects the hashes in a stretch of headers.
+func (e *Engine) readHashes(ctx context.Context, key PartitionKey, from, to int64) ([]dedupMark, error) {
+	var marks []dedupMark
+	for from <= to {
+		segs, err := e.store.Headers(ctx, HeadersParams{Partition: key, From: from, To: to, Limit: 256})
+		if err != nil {
+			return nil, err
+		}
+		if len(segs) == 0 {
+			return marks, nil
+		}
+		for i := range segs {
+			for j := range segs[i].Messages {
+				if h := segs[i].Messages[j].Hash; h != 0 {
+					marks = append(marks, dedupMark{h, segs[i].First + int64(j)})
+				}
+			}
+		}
+		from = segs[len(segs)-1].Last() + 1
+	}
+	return marks, nil
+}
+
+func (e *Engine) installTable(p *part, from int64, marks []dedupMark, err error) {
+	t := &p.dedup
+	t.loading = false
+	if err != nil {
+		e.log.Error("the transaction ids of a partition cannot be loaded", "queue", p.entry.q().Name, "partition", p.Name, "error", err)
+	}
+	if err == nil {
+		t.loaded = true
+		t.base = max(from-1, 0)
+		for _, m := range marks {
+			e.insert(context.Background(), p, m.hash, m.offset)
+		}
+	}
+	waiters := t.waiters
+	t.waiters = nil
+	for _, fn := range waiters {
+		fn()
+	}
+	e.again = true
+}
+
+// dedup drops what was pushed before from a request. It returns false when the request is answered already, or comes
+// back once a table is loaded.
+func (e *Engine) dedup(ctx context.Context, r *pushReq) bool {
+	if r.delayed {
+		return true // its offsets are drawn later; only Queen's pushes carry transaction ids and they are never delayed
+	}
+	for i := range r.groups {
+		g := &r.groups[i]
+		if g.hasTransactions() && !e.whenLoaded(g.part, func() { e.enqueuePush(r) }) {
+			return false
+		}
+	}
+	for i := range r.groups {
+		g := &r.groups[i]
+		if g.due != 0 {
+			continue
+		}
+		if err := e.dedupGroup(ctx, r, g); err != nil {
+			e.undoDedup(r)
+			r.fail(err)
+			return false
+		}
+	}
+	return true
+}
+
+func (g *pushGroup) hasTransactions() bool {
+	for i := range g.msgs {
+		if g.msgs[i].Hash != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// dedupGroup checks the messages of one group, and enters those that are new under the offsets that they will get.
+func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error {
+	window := g.entry.q().Options.DedupWindow()
+	since := e.clock.Now().Add(-window)
+	if len(g.part.flight) == 0 {
+		e.flights = append(e.flights, g.part)
+	}
+	kept := g.msgs[:0]
+	items := g.items[:0]
+	dropped := false
+	for i := range g.msgs {
+		m := &g.msgs[i]
+		if m.Hash != 0 && window > 0 {
+			first, found, err := e.seen(ctx, g.part, m, since)
+			if err != nil {
+				return err
+			}
+			if found {
+				out := &r.out[g.items[i]]
+				out.Status, out.ID = PushDuplicate, first
+				if r.params.Atomic {
+					return &Error{Code: CodeDuplicate, Op: "push", Item: g.items[i]}
+				}
+				dropped = true
+				continue
+			}
+		}
+		g.part.flight = append(g.part.flight, flightRef{m.ID, m.TransactionID})
+		if m.Hash != 0 {
+			off := g.part.log.Head + int64(len(g.part.flight))
+			e.insert(ctx, g.part, m.Hash, off)
+			g.marks = append(g.marks, dedupMark{m.Hash, off})
+		}
+		kept, items = append(kept, *m), append(items, g.items[i])
+	}
+	g.msgs, g.items = kept, items
+	if dropped {
+		g.encode()
+	}
+	return nil
+}
+
+// seen looks for an earlier message with the same transaction id inside the window.
+func (e *Engine) seen(ctx context.Context, p *part, m *Message, since Time) (first uuid.UUID, found bool, err error) {
+	p.dedup.each(m.Hash, func(off int64) bool {
+		if n := off - p.log.Head; n > 0 {
+			if n <= int64(len(p.flight)) && p.flight[n-1].transaction == m.TransactionID {
+				first, found = p.flight[n-1].id, true
+			}
+			return !found
+		}
+		var segs []SegmentHeader
+		segs, err = e.store.Headers(ctx, HeadersParams{Partition: p.Key, From: off, To: off})
+		if err != nil {
+			return false
+		}
+		if len(segs) == 1 && segs[0].AppendedAt > since {
+			if h := &segs[0].Messages[off-segs[0].First]; h.TransactionID == m.TransactionID {
+				first, found = h.ID, true
+			}
+		}
+		return !found
+	})
+	return first, found, err
+}
+
+// undoDedup takes back what a request entered for a commit that does not take place.
+func (e *Engine) undoDedup(r *pushReq) {
+	for i := range r.groups {
+		g := &r.groups[i]
+		for _, m := range g.marks {
+			g.part.dedup.drop(m.hash, m.offset)
+		}
+		if n := len(g.marks); n > 0 || len(g.msgs) > 0 {
+			e.unflight(g)
+		}
+		g.marks = nil
+	}
+}
+
+// unflight takes the messages of a group out of the commit being built. Only the newest can go without moving
+// others; a request that fails is always the newest, or the whole commit fails.
+func (e *Engine) unflight(g *pushGroup) {
+	n := len(g.part.flight)
+	for n > 0 && g.owns(g.part.flight[n-1].id) {
+		n--
+	}
+	g.part.flight = g.part.flight[:n]
+}
+
+func (g *pushGroup) owns(id uuid.UUID) bool {
+	for i := range g.msgs {
+		if g.msgs[i].ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// landed forgets what was in flight after the commit.
+func (e *Engine) landed() {
+	for _, p := range e.flights {
+		p.flight = p.flight[:0]
+	}
+	e.flights = e.flights[:0]
+}
+
+// candidates returns the offsets that may carry a transaction id, ascending: found by hash, or for ids that the engine
+// made by the time in them. What is older than the acknowledgement window is not found.
+func (e *Engine) candidates(ctx context.Context, p *part, transaction string) ([]int64, error) {
+	hash := HashTransaction(transaction)
+	found := make(chan []int64, 1)
+	var look func()
+	look = func() {
+		if !e.whenLoaded(p, look) {
+			return
+		}
+		var hits []int64
+		p.dedup.each(hash, func(off int64) bool {
+			hits = append(hits, off)
+			return true
+		})
+		found <- hits
+	}
+	e.post(look)
+	var hits []int64
+	select {
+	case hits = <-found:
+	case <-e.stopped:
+		return nil, errClosed("ack")
+	}
+	var offs []int64
+	for _, off := range hits {
+		segs, err := e.store.Headers(ctx, HeadersParams{Partition: p.Key, From: off, To: off})
+		if err != nil {
+			return nil, err
+		}
+		if len(segs) == 1 && segs[0].Messages[off-segs[0].First].TransactionID == transaction {
+			offs = append(offs, off)
+		}
+	}
+	if len(offs) > 0 {
+		slices.Sort(offs)
+		return offs, nil
+	}
+	id, err := uuid.Parse(transaction)
+	if err != nil {
+		return nil, nil
+	}
+	if at, ok := MessageIDTime(id); ok {
+		if off, err := e.byTime(ctx, p, id, at); err != nil || off != 0 {
+			return []int64{off}, err
+		}
+	}
+	return nil, nil
+}
+
+// idSlack is how long after its making an id of ours is looked for in the log: the longest that a commit may take.
+const idSlack = 10_000_000
+
+// byTime finds a message by the id that the engine made for it.
+func (e *Engine) byTime(ctx context.Context, p *part, id uuid.UUID, at Time) (int64, error) {
+	if at.Add(p.entry.q().ageLimit()) < e.clock.Now() {
+		return 0, nil
+	}
+	from, err := e.store.Locate(ctx, p.Key, at)
+	if err != nil {
+		return 0, err
+	}
+	for n := 0; n < 64; n++ {
+		segs, err := e.store.Headers(ctx, HeadersParams{Partition: p.Key, From: from, To: from + MaxBatchSpan, Limit: 64})
+		if err != nil || len(segs) == 0 {
+			return 0, err
+		}
+		for i := range segs {
+			if segs[i].AppendedAt > at+idSlack {
+				return 0, nil
+			}
+			for j := range segs[i].Messages {
+				if h := &segs[i].Messages[j]; h.ID == id && h.TransactionID == "" {
+					return segs[i].First + int64(j), nil
+				}
+			}
+		}
+		from = segs[len(segs)-1].Last() + 1
+	}
+	return 0, nil
+}

@@ -1,0 +1,228 @@
+package core
+
+import (
+	"context"
+	"sync"
+)
+
+// inbox is where requests wait for the dispatcher.
+type inbox struct {
+	mu     sync.Mutex
+	signal chan struct{}
+	pushes []*pushReq
+	ops    []*opReq
+	claims []*claimReq
+	calls  []*callReq
+}
+
+// callReq is a function that the dispatcher runs between commits.
+type callReq struct {
+	fn   func()
+	done chan struct{}
+}
+
+// opReq is a change that shares an Update with others: settlements, seeks, transactions, sweeps.
+type opReq struct {
+	rows  []RowRequest
+	entry *entry
+	// apply runs inside the Update, possibly more than once; it must change nothing when it returns an error.
+	apply func(p *pass) error
+	// after runs in the dispatcher once the commit is durable.
+	after func(p *pass)
+	err   error
+	done  chan struct{}
+	bytes int
+}
+
+func (b *inbox) wake() {
+	select {
+	case b.signal <- struct{}{}:
+	default:
+	}
+}
+
+// drained is what one turn of the dispatcher works on.
+type drained struct {
+	pushes []*pushReq
+	ops    []*opReq
+	claims []*claimReq
+	calls  []*callReq
+}
+
+// drain takes what fits in one commit; what is left wakes the dispatcher again.
+func (b *inbox) drain(maxRequests, maxBytes int) drained {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var d drained
+	d.calls, b.calls = b.calls, nil
+	d.claims, b.claims = b.claims, nil
+	n, size := 0, 0
+	for n < len(b.pushes) && n < maxRequests && (n == 0 || size+b.pushes[n].bytes <= maxBytes) {
+		size += b.pushes[n].bytes
+		n++
+	}
+	d.pushes, b.pushes = b.pushes[:n:n], b.pushes[n:]
+	n, size = 0, 0
+	for n < len(b.ops) && n < maxRequests && (n == 0 || size+b.ops[n].bytes <= maxBytes) {
+		size += b.ops[n].bytes
+		n++
+	}
+	d.ops, b.ops = b.ops[:n:n], b.ops[n:]
+	if len(b.pushes) == 0 {
+		b.pushes = nil
+	}
+	if len(b.ops) == 0 {
+		b.ops = nil
+	}
+	if len(b.pushes)+len(b.ops) > 0 {
+		b.wake()
+	}
+	return d
+}
+
+func (e *Engine) enqueuePush(r *pushReq) {
+	e.inbox.mu.Lock()
+	e.inbox.pushes = append(e.inbox.pushes, r)
+	e.inbox.mu.Unlock()
+	e.inbox.wake()
+}
+
+func (e *Engine) enqueueOp(r *opReq) {
+	e.inbox.mu.Lock()
+	e.inbox.ops = append(e.inbox.ops, r)
+	e.inbox.mu.Unlock()
+	e.inbox.wake()
+}
+
+func (e *Engine) enqueueClaim(r *claimReq) {
+	e.inbox.mu.Lock()
+	e.inbox.claims = append(e.inbox.claims, r)
+	e.inbox.mu.Unlock()
+	e.inbox.wake()
+}
+
+// errClosed is the answer to requests that meet a server shutting down.
+func errClosed(op string) error { return Errorf(CodeClosed, op, "the server is shutting down") }
+
+// call runs fn in the dispatcher and waits for it, so that fn may use what the dispatcher owns.
+func (e *Engine) call(fn func()) error {
+	r := &callReq{fn: fn, done: make(chan struct{})}
+	e.inbox.mu.Lock()
+	if e.closing.Load() {
+		e.inbox.mu.Unlock()
+		return errClosed("call")
+	}
+	e.inbox.calls = append(e.inbox.calls, r)
+	e.inbox.mu.Unlock()
+	e.inbox.wake()
+	select {
+	case <-r.done:
+		return nil
+	case <-e.stopped:
+		return errClosed("call")
+	}
+}
+
+// post runs fn in the dispatcher without waiting for it.
+func (e *Engine) post(fn func()) {
+	e.inbox.mu.Lock()
+	e.inbox.calls = append(e.inbox.calls, &callReq{fn: fn, done: make(chan struct{})})
+	e.inbox.mu.Unlock()
+	e.inbox.wake()
+}
+
+// submit runs op in the next Update and waits for its commit. A caller that goes away does not stop it.
+func (e *Engine) submit(op *opReq) error {
+	if e.closing.Load() {
+		return errClosed("submit")
+	}
+	e.inFlight.Add(1)
+	defer e.inFlight.Add(-1)
+	op.done = make(chan struct{})
+	e.enqueueOp(op)
+	select {
+	case <-op.done:
+		return op.err
+	case <-e.stopped:
+		select {
+		case <-op.done:
+			return op.err
+		default:
+			return errClosed("submit")
+		}
+	}
+}
+
+// run is the dispatcher.
+func (e *Engine) run() {
+	defer close(e.stopped)
+	for {
+		<-e.inbox.signal
+		e.turn(context.Background())
+		if e.closing.Load() && e.idle() {
+			e.endWaiting()
+			e.turn(context.Background())
+			return
+		}
+	}
+}
+
+func (e *Engine) idle() bool {
+	e.inbox.mu.Lock()
+	defer e.inbox.mu.Unlock()
+	return len(e.inbox.pushes)+len(e.inbox.ops) == 0
+}
+
+// turn is one round of the dispatcher: calls, pushes, then one Update for everything else.
+func (e *Engine) turn(ctx context.Context) {
+	if e.timer != nil && e.clock.Now() >= e.timerAt {
+		e.timer()
+		e.timer = nil
+	}
+	d := e.inbox.drain(e.opts.MaxCommitRequests, e.opts.MaxCommitBytes)
+	e.again = false
+	for _, c := range d.calls {
+		c.fn()
+		close(c.done)
+	}
+	for _, c := range d.claims {
+		e.accept(ctx, c)
+	}
+	due := e.dueOps(ctx)
+	if len(due) > 0 && len(d.pushes) > 0 {
+		// What came back by its deadline stands before what is pushed after it.
+		e.updateOnly(ctx, due)
+		due = nil
+	}
+	e.commitPushes(ctx, e.admitPushes(d.pushes))
+	ops := append(e.admitOps(d.ops), due...)
+	ops = append(ops, e.extraOps...)
+	e.extraOps = nil
+	e.update(ctx, ops)
+	e.expireWaiting()
+	if e.again {
+		e.inbox.wake()
+	}
+	e.arm()
+}
+
+// arm sets the timer for the next moment at which time alone changes something.
+func (e *Engine) arm() {
+	next := Time(0)
+	for _, t := range []Time{e.scheduleAt, e.leaseAt, e.expiryAt, e.retainAt, e.deadlines.next(), e.wakes.next()} {
+		if t != 0 && (next == 0 || t < next) {
+			next = t
+		}
+	}
+	if next == e.timerAt && e.timer != nil {
+		return
+	}
+	if e.timer != nil {
+		e.timer()
+		e.timer = nil
+	}
+	e.timerAt = next
+	if next != 0 {
+		e.timer = e.clock.AfterFunc(next, e.inbox.wake)
+	}
+}

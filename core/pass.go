@@ -1,0 +1,367 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// pass is one Update being decided: settlements, then claims, then what comes back.
+type pass struct {
+	e     *Engine
+	tx    Tx
+	now   Time
+	edits map[RowKey]*edit
+	order []*edit
+	cs    *ChangeSet
+	// seeds place rows that do not exist yet.
+	seeds map[RowKey]int64
+	// counts are settlements by outcome, for metrics.
+	counts map[countKey]int
+	// placed says where the segments of the change set went, once it is committed.
+	placed []Placed
+	// fresh are the transaction ids that this pass pushes.
+	fresh map[freshKey]uuid.UUID
+}
+
+type countKey struct {
+	protocol Protocol
+	queue    string
+	outcome  string
+}
+
+func (p *pass) count(proto Protocol, q *Queue, outcome string, n int64) {
+	if n > 0 {
+		p.counts[countKey{proto, q.Name, outcome}] += int(n)
+	}
+}
+
+// edit returns a locked row, or nil where another replica holds it or its partition is gone.
+func (p *pass) edit(key RowKey) *edit {
+	if ed := p.edits[key]; ed != nil {
+		return ed
+	}
+	row := p.tx.Row(key)
+	if row == nil {
+		return nil
+	}
+	ed := newEdit(row, p.tx, p.now)
+	p.edits[key] = ed
+	p.order = append(p.order, ed)
+	return ed
+}
+
+// attempt runs fn; if it fails, no row and no part of the change set that fn wrote stays.
+func (p *pass) attempt(fn func() error) error {
+	saved := make(map[*edit]snapshot, len(p.order))
+	for _, ed := range p.order {
+		saved[ed] = ed.snapshot()
+	}
+	cs, counts := *p.cs, p.counts
+	cs.Segments = slices.Clone(cs.Segments)
+	p.counts = map[countKey]int{}
+	err := fn()
+	if err == nil {
+		for k, n := range p.counts {
+			counts[k] += n
+		}
+		p.counts = counts
+		return nil
+	}
+	*p.cs, p.counts = cs, counts
+	kept := p.order[:0]
+	for _, ed := range p.order {
+		if s, ok := saved[ed]; ok {
+			ed.rollback(s)
+			kept = append(kept, ed)
+		} else {
+			delete(p.edits, ed.row.Key)
+		}
+	}
+	p.order = kept
+	return err
+}
+
+// queue returns the queue of a row's partition.
+func (p *pass) queue(key PartitionKey) *Queue {
+	if pt := p.e.cat.partByKey(key); pt != nil {
+		return pt.entry.q()
+	}
+	return &Queue{}
+}
+
+// expiry returns the rules by which leases on a partition run out.
+func (p *pass) expiry(key PartitionKey) expiry {
+	q := p.queue(key)
+	return expiry{
+		limit: func(*Batch) int32 { return q.Options.MaxDeliveries },
+		delay: func(b *Batch) Time {
+			if b.Protocol == ProtocolCloudflare && q.Options.Cloudflare != nil && q.Options.Cloudflare.Consumer != nil {
+				return b.Until.Add(time.Duration(q.Options.Cloudflare.Consumer.RetryDelaySeconds) * time.Second)
+			}
+			return p.now
+		},
+		dead: p.toDeadQueue,
+		note: func(b *Batch, n int64) { p.count(b.Protocol, q, "expired", n) },
+	}
+}
+
+func (p *pass) limits(key PartitionKey) sharedLimit {
+	return sharedLimit{limit: p.queue(key).Options.MaxDeliveries, dead: p.toDeadQueue}
+}
+
+// toDeadQueue moves messages that left a row to the queue's dead queue, in the same change set; without one they are gone.
+func (p *pass) toDeadQueue(ed *edit, rs Runs, b *Batch) {
+	q := p.queue(ed.row.Key.Partition)
+	p.count(b.Protocol, q, "dead", rs.Count())
+	p.freeSources(ed, rs)
+	if ed.row.Key.Group != QueueModeGroup || q.Options.DeadQueue == (uuid.UUID{}) {
+		return
+	}
+	from, dead := p.e.cat.partByKey(ed.row.Key.Partition), p.e.cat.byID(q.Options.DeadQueue)
+	if from == nil || dead == nil || dead.partition("") == nil {
+		return
+	}
+	msgs, err := p.tx.Read(ed.row.Key.Partition, rs)
+	if err != nil {
+		ed.err = err
+		return
+	}
+	for i := range msgs {
+		p.appendDead(dead.partition(""), from, &msgs[i], b)
+	}
+}
+
+func (p *pass) appendDead(target *part, from *part, m *Message, b *Batch) {
+	ref := ItemRef{Offset: m.Offset, Turn: OwnTurn(m.Offset), Second: m.AppendedAt.Second()}
+	if b.Turn != 0 {
+		ref.Turn, ref.Second = b.Turn, b.TurnAt.Second()
+	}
+	n := *m
+	n.Attempts, n.TransactionID, n.Hash = 0, "", 0
+	if q := from.entry.q(); b.Protocol != ProtocolCloudflare && (q.Options.Querator != nil || q.Options.Cloudflare == nil) {
+		n.CreatedAt = p.now
+	}
+	n.SourceID = p.e.opts.SourceID(p.e.secret, from.ID, ref)
+	n.ExpiresAt = target.entry.q().Options.Expiry(p.now)
+	seg := NewSegment{Partition: target.Key, Know: -1}
+	seg.Add(&n)
+	p.append(seg)
+}
+
+// spot is where a message of the change set lies: a segment, and an index in it.
+type spot struct{ segment, index int }
+
+// append adds a segment to the change set, joined to the last one where they fit, and returns where its first message lies.
+func (p *pass) append(seg NewSegment) spot {
+	if n := len(p.cs.Segments); n > 0 {
+		last := &p.cs.Segments[n-1]
+		if last.Partition == seg.Partition && last.Know == seg.Know && last.Fits(&seg) {
+			at := spot{n - 1, last.Count}
+			joined := *last
+			joined.Header, joined.Body, joined.Sources = slices.Clip(last.Header), slices.Clip(last.Body), slices.Clip(last.Sources)
+			joined.Join(&seg)
+			*last = joined
+			return at
+		}
+	}
+	p.cs.Segments = append(slices.Clip(p.cs.Segments), seg)
+	return spot{len(p.cs.Segments) - 1, 0}
+}
+
+// freeSources lists the source ids of messages that are settled for the reserved group.
+func (p *pass) freeSources(ed *edit, rs Runs) {
+	pt := p.e.cat.partByKey(ed.row.Key.Partition)
+	if ed.row.Key.Group != QueueModeGroup || len(rs) == 0 || pt == nil || !pt.sources {
+		return
+	}
+	var marked Runs
+	rs.Offsets(func(off int64) bool {
+		if h := ed.header(off); h != nil && h.HasSource {
+			marked = marked.Add(Run{off, off})
+		}
+		return true
+	})
+	if len(marked) == 0 {
+		return
+	}
+	msgs, err := p.tx.Read(ed.row.Key.Partition, marked)
+	if err != nil {
+		ed.err = err
+		return
+	}
+	for i := range msgs {
+		p.cs.FreeSources = append(p.cs.FreeSources, SourceKey{ed.row.Key.Partition, msgs[i].SourceID})
+	}
+}
+
+// expired takes messages out of play that a claim passed over: those of the reserved group go to the dead queue.
+func (p *pass) expired(ed *edit, rs Runs) {
+	if len(rs) > 0 {
+		p.toDeadQueue(ed, rs, &Batch{})
+	}
+}
+
+// collect gathers what the Update has to write.
+func (p *pass) collect() (*ChangeSet, error) {
+	for _, ed := range p.order {
+		ed.applyReturns()
+		ed.tidy()
+		p.freeSources(ed, ed.freed)
+		if ed.err != nil {
+			return nil, ed.err
+		}
+		if c, ok := ed.change(); ok {
+			p.cs.Rows = append(p.cs.Rows, c)
+		}
+	}
+	return p.cs, nil
+}
+
+// update runs one Update for ops and for what waiting claims can get, and answers them.
+func (e *Engine) update(ctx context.Context, ops []*opReq) {
+	now := e.clock.Now()
+	e.showHidden(now)
+	plans := e.plan(ctx, now)
+	if len(ops) == 0 && len(plans) == 0 {
+		return
+	}
+	params := UpdateParams{Commit: newCommit(), Now: max(now, e.notBefore), Rows: mergeRows(ops, plans)}
+	var p *pass
+	started := e.clock.Now()
+	placed, err := e.store.Update(ctx, params, func(tx Tx) (*ChangeSet, error) {
+		p = &pass{e: e, tx: tx, now: now, edits: map[RowKey]*edit{}, cs: &ChangeSet{}, counts: map[countKey]int{}, fresh: map[freshKey]uuid.UUID{}}
+		for _, op := range ops {
+			op.err = p.attempt(func() error { return op.apply(p) })
+		}
+		for i := range plans {
+			p.serve(&plans[i])
+		}
+		return p.collect()
+	})
+	if err != nil && e.splitUpdate(ctx, ops, plans, err) {
+		return
+	}
+	if err == nil {
+		e.settled(p, placed)
+		e.opts.Observer.Committed("update", len(ops)+len(plans), 0, e.clock.Now().Sub(started))
+	}
+	for _, op := range ops {
+		if err != nil {
+			op.err = WrapError(CodeInternal, "update", err)
+		} else if op.after != nil && op.err == nil {
+			op.after(p)
+		}
+		if op.done != nil {
+			close(op.done)
+		}
+	}
+	for i := range plans {
+		e.finishPlan(&plans[i], p, err)
+	}
+}
+
+// splitUpdate tries a commit that failed because of what is in it again in halves, so that one request cannot fail
+// the others. It reports whether it has answered everyone.
+func (e *Engine) splitUpdate(ctx context.Context, ops []*opReq, plans []plan, err error) bool {
+	switch CodeOf(err) {
+	case CodeUnavailable, CodeUnknown, CodeFull, CodeReadOnly, CodeClosed, CodeLocked, CodeFormat:
+		return false
+	}
+	e.log.Warn("a commit failed and is tried again in parts", "operations", len(ops), "claims", len(plans), "error", err)
+	if len(plans) > 0 {
+		for i := range plans {
+			e.putBack(&plans[i])
+		}
+		if len(ops) > 0 {
+			e.updateOnly(ctx, ops)
+			return true
+		}
+		for i := range plans {
+			for _, c := range plans[i].claims {
+				c.fail(err)
+			}
+		}
+		return true
+	}
+	if len(ops) < 2 {
+		return false
+	}
+	e.updateOnly(ctx, ops[:len(ops)/2])
+	e.updateOnly(ctx, ops[len(ops)/2:])
+	return true
+}
+
+// updateOnly is update without claims; those are tried in the next turn.
+func (e *Engine) updateOnly(ctx context.Context, ops []*opReq) {
+	active := e.active
+	e.active = map[*group]struct{}{}
+	e.update(ctx, ops)
+	for g := range active {
+		e.active[g] = struct{}{}
+	}
+	e.again = true
+}
+
+// settled brings memory up to date after a commit.
+func (e *Engine) settled(p *pass, placed []Placed) {
+	p.placed = placed
+	for i, pl := range placed {
+		if part := e.cat.partByKey(p.cs.Segments[i].Partition); part != nil && pl.First > 0 {
+			part.log = pl.Log
+			part.sources = part.sources || len(p.cs.Segments[i].Sources) > 0
+			if x := p.cs.Segments[i].Expires; x != 0 && (e.expiryAt == 0 || x < e.expiryAt) {
+				e.expiryAt = x
+			}
+			e.appended(part)
+		}
+	}
+	for _, s := range p.cs.Schedule {
+		if e.scheduleAt == 0 || s.Due < e.scheduleAt {
+			e.scheduleAt = s.Due
+		}
+	}
+	for _, ed := range p.order {
+		e.learn(ed)
+	}
+	for k, n := range p.counts {
+		e.opts.Observer.Settled(k.protocol, k.queue, k.outcome, n)
+	}
+}
+
+// mergeRows gathers what all requests of a pass want of each row.
+func mergeRows(ops []*opReq, plans []plan) []RowRequest {
+	at := map[RowKey]int{}
+	var out []RowRequest
+	add := func(r RowRequest) {
+		i, ok := at[r.Key]
+		if !ok {
+			at[r.Key] = len(out)
+			out = append(out, r)
+			return
+		}
+		o := &out[i]
+		o.Must, o.All = o.Must || r.Must, o.All || r.All
+		o.Offsets = append(slices.Clip(o.Offsets), r.Offsets...)
+		o.Due += r.Due
+		if r.Lease != (uuid.UUID{}) {
+			if o.Lease != (uuid.UUID{}) && o.Lease != r.Lease {
+				o.All = true
+			}
+			o.Lease = r.Lease
+		}
+	}
+	for _, op := range ops {
+		for _, r := range op.rows {
+			add(r)
+		}
+	}
+	for i := range plans {
+		for _, h := range plans[i].rows {
+			add(RowRequest{Key: RowKey{h.part.Key, plans[i].group.name}, Due: plans[i].due})
+		}
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+package core
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// statsFresh is how long figures of a queue with many partitions are kept.
+const (
+	statsFresh      = time.Second
+	statsPartitions = 64
+)
+
+// statsCache keeps the figures of a queue's groups.
+type statsCache struct {
+	mu   sync.Mutex
+	sets map[string]cachedStats
+}
+
+type cachedStats struct {
+	at    Time
+	stats QueueStats
+}
+
+// gaugeCache keeps what metrics showed last.
+type gaugeCache struct {
+	mu     sync.Mutex
+	at     Time
+	gauges []Gauge
+}
+
+// QueueStats counts a queue for a group ("" is QueueModeGroup). Figures of queues with many partitions may lag by a second.
+func (e *Engine) QueueStats(ctx context.Context, name, group string) (QueueStats, error) {
+	en := e.cat.byName(name)
+	if en == nil {
+		return QueueStats{}, noQueue("queue stats", name)
+	}
+	if group == "" {
+		group = QueueModeGroup
+	}
+	now := e.clock.Now()
+	many := len(en.partitions()) > statsPartitions
+	if many {
+		en.stats.mu.Lock()
+		c, ok := en.stats.sets[group]
+		en.stats.mu.Unlock()
+		if ok && now < c.at.Add(statsFresh) {
+			return c.stats, nil
+		}
+	}
+	s, err := e.countQueue(ctx, en, group, now)
+	if err != nil {
+		return QueueStats{}, WrapError(CodeInternal, "queue stats", err)
+	}
+	if many {
+		en.stats.mu.Lock()
+		if en.stats.sets == nil {
+			en.stats.sets = map[string]cachedStats{}
+		}
+		en.stats.sets[group] = cachedStats{now, s}
+		en.stats.mu.Unlock()
+	}
+	return s, nil
+}
+
+// countQueue sums up what a group has not settled, without a scan: differences of running totals, and what batches say.
+func (e *Engine) countQueue(ctx context.Context, en *entry, group string, now Time) (QueueStats, error) {
+	id := en.q().ID
+	parts, err := e.store.Partitions(ctx, id)
+	if err != nil {
+		return QueueStats{}, err
+	}
+	rows, err := e.store.Rows(ctx, RowsParams{Queue: id, Group: group, Now: now})
+	if err != nil {
+		return QueueStats{}, err
+	}
+	scheduled, err := e.store.ScheduledTotals(ctx, id)
+	if err != nil {
+		return QueueStats{}, err
+	}
+	byPart := make(map[PartitionKey]*RowSummary, len(rows))
+	for i := range rows {
+		byPart[rows[i].Key.Partition] = &rows[i]
+	}
+	out := QueueStats{Partitions: make([]Stats, len(parts))}
+	for i := range parts {
+		s := e.countPartition(ctx, &parts[i], byPart[parts[i].Key], now)
+		s.Scheduled = scheduled[parts[i].Key]
+		s.Pending = s.Pending.Plus(s.Scheduled)
+		out.Partitions[i] = s
+		out.Total.add(&s)
+	}
+	return out, e.countRequests(en, group, &out)
+}
+
+func (t *Stats) add(s *Stats) {
+	t.Pending, t.Leased, t.Scheduled = t.Pending.Plus(s.Pending), t.Leased.Plus(s.Leased), t.Scheduled.Plus(s.Scheduled)
+	t.Leases += s.Leases
+	if s.OldestAt != 0 && (t.OldestAt == 0 || s.OldestAt < t.OldestAt) {
+		t.OldestAt = s.OldestAt
+	}
+}
+
+// countPartition counts one partition; a group without a row there has everything before it.
+func (e *Engine) countPartition(ctx context.Context, p *PartitionLog, r *RowSummary, now Time) Stats {
+	s := Stats{Partition: p.Partition, Log: p.Log}
+	from, oldest := p.Log.StartTotals, p.Log.Start
+	if r != nil {
+		if r.Frontier.Offset >= p.Log.Start {
+			from, oldest = r.Frontier.Before, r.Frontier.Offset+1
+		}
+		s.Leased, s.Leases, s.Retries, s.ExclusiveUntil = r.Leased, r.Leases, r.Frontier.Retries, r.ExclusiveUntil
+		s.Pending = r.Leased.Plus(r.Waiting).Minus(r.CoveredAbove)
+		if r.OldestPending > 0 {
+			oldest = min(oldest, r.OldestPending)
+		}
+		if r.Leases > 0 && r.NextLease > now {
+			s.MeanLeaseLeft = r.NextLease.Sub(now)
+		}
+	}
+	s.Pending = s.Pending.Plus(p.Log.HeadTotals.Minus(from))
+	if s.Pending.Messages > 0 && oldest <= p.Log.Head {
+		segs, err := e.store.Headers(ctx, HeadersParams{Partition: p.Key, From: oldest, To: p.Log.Head, Limit: 1})
+		if err == nil && len(segs) > 0 {
+			s.OldestAt = segs[0].Messages[max(0, oldest-segs[0].First)].CreatedAt
+		}
+	}
+	return s
+}
+
+// countRequests counts the requests that wait on a queue now.
+func (e *Engine) countRequests(en *entry, group string, out *QueueStats) error {
+	return e.call(func() {
+		if g := en.groups[group]; g != nil {
+			for _, c := range g.waiting {
+				if c.state.Load() <= claimBusy {
+					out.ClaimsWaiting++
+				}
+			}
+		}
+		out.PushesWaiting = int(en.heldCount[0].Load())
+		out.SettlesWaiting = int(en.heldCount[1].Load())
+		out.InFlight = out.ClaimsWaiting + out.PushesWaiting + out.SettlesWaiting
+	})
+}
+
+// Gauges returns the figures of all queues for metrics; it may scan and is cached for a second.
+func (e *Engine) Gauges(ctx context.Context) ([]Gauge, error) {
+	e.gauges.mu.Lock()
+	defer e.gauges.mu.Unlock()
+	now := e.clock.Now()
+	if e.gauges.gauges != nil && now < e.gauges.at.Add(statsFresh) {
+		return e.gauges.gauges, nil
+	}
+	out := []Gauge{}
+	for _, en := range e.cat.all() {
+		s, err := e.QueueStats(ctx, en.q().Name, QueueModeGroup)
+		if CodeOf(err) == CodeNoQueue {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		t := &s.Total
+		out = append(out, Gauge{
+			Queue: en.q().Name, Depth: t.Pending.Messages, Bytes: t.Pending.Bytes, OldestAt: t.OldestAt, Leases: t.Leases,
+			ClaimsWaiting: s.ClaimsWaiting,
+		})
+	}
+	e.gauges.at, e.gauges.gauges = now, out
+	return out, nil
+}
+
+// DeadLetters returns dead letters of exclusive groups, newest failure first, and how many match in all.
+func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) ([]DeadLetter, int64, error) {
+	out, n, err := e.store.DeadLetters(ctx, f)
+	return out, n, WrapError(CodeInternal, "dead letters", err)
+}

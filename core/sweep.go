@@ -1,0 +1,491 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Bounds of what one turn of the dispatcher sweeps.
+const (
+	sweepRows     = 256
+	sweepSegments = 256
+	sweepBatches  = 1000
+	sweepDue      = 1000
+)
+
+// refreshDue asks the store for the next moments at which time changes something.
+func (e *Engine) refreshDue(ctx context.Context) error {
+	schedule, lease, expiry, err := e.store.NextDue(ctx)
+	if err != nil {
+		return WrapError(CodeInternal, "next due", err)
+	}
+	e.scheduleAt, e.leaseAt, e.expiryAt = schedule, lease, expiry
+	return nil
+}
+
+// admitOps holds back ops on paused queues and refuses those on queues that are gone.
+func (e *Engine) admitOps(ops []*opReq) []*opReq {
+	out := make([]*opReq, 0, len(ops)+4)
+	for _, op := range ops {
+		switch {
+		case op.entry != nil && op.entry.gone.Load():
+			op.err = Errorf(CodeClosed, "settle", "the queue is being deleted")
+			close(op.done)
+		case op.entry != nil && op.entry.held:
+			op.entry.heldOps = append(op.entry.heldOps, op)
+			op.entry.heldCount[1].Add(1)
+		default:
+			out = append(out, op)
+		}
+	}
+	return out
+}
+
+// Pause holds (or releases) the pushes, claims and settlements of a queue; they wait, and one pass over everything
+// that waits follows the release. It exists for tests that need several requests to meet.
+func (e *Engine) Pause(_ context.Context, queue string, on bool) error {
+	en := e.cat.byName(queue)
+	if en == nil {
+		return noQueue("pause", queue)
+	}
+	return e.call(func() {
+		en.held = on
+		if on {
+			return
+		}
+		e.inbox.mu.Lock()
+		e.inbox.pushes = append(en.heldPushes, e.inbox.pushes...)
+		e.inbox.ops = append(en.heldOps, e.inbox.ops...)
+		e.inbox.mu.Unlock()
+		en.heldPushes, en.heldOps = nil, nil
+		en.heldCount[0].Store(0)
+		en.heldCount[1].Store(0)
+		for _, g := range en.groups {
+			e.recheck(g)
+		}
+		e.again = true
+	})
+}
+
+// dueOps makes the changes that time asks for: delayed pushes that are due, leases that ran out, messages that expired, and
+// what retention deletes.
+func (e *Engine) dueOps(ctx context.Context) []*opReq {
+	now := e.clock.Now()
+	var ops []*opReq
+	if e.scheduleAt != 0 && e.scheduleAt <= now {
+		ops = e.appendOp(ops, e.scheduleOp(ctx, now), &e.scheduleAt, now)
+	}
+	if e.leaseAt != 0 && e.leaseAt <= now {
+		ops = e.appendOp(ops, e.leaseOp(ctx, now), &e.leaseAt, now)
+	}
+	if e.expiryAt != 0 && e.expiryAt <= now {
+		ops = e.appendOp(ops, e.expiryOp(ctx, now), &e.expiryAt, now)
+	}
+	if e.retainAt <= now {
+		e.retainAt = now.Add(e.opts.SweepEvery)
+		e.leases.sweep(now)
+		e.retain(ctx, now)
+	}
+	return ops
+}
+
+// appendOp adds a sweep; where there was nothing to sweep after all the moment is asked for again.
+func (e *Engine) appendOp(ops []*opReq, op *opReq, at *Time, now Time) []*opReq {
+	if op == nil {
+		if err := e.refreshDue(context.Background()); err != nil {
+			e.log.Error("the next due time cannot be read", "error", err)
+		}
+		if *at != 0 && *at <= now {
+			*at = now.Add(time.Second)
+		}
+		return ops
+	}
+	return append(ops, op)
+}
+
+func (e *Engine) afterSweep(*pass) {
+	if err := e.refreshDue(context.Background()); err != nil {
+		e.log.Error("the next due time cannot be read", "error", err)
+	}
+	e.again = true
+}
+
+// scheduleOp appends delayed pushes that are due, in order of due time and then of arrival.
+func (e *Engine) scheduleOp(ctx context.Context, now Time) *opReq {
+	due, err := e.store.Due(ctx, now, sweepDue)
+	if err != nil {
+		e.log.Error("delayed messages cannot be read", "error", err)
+		return nil
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	op := &opReq{after: e.afterSweep}
+	op.apply = func(p *pass) error {
+		p.cs.Unschedule = slices.Clip(p.cs.Unschedule)
+		for i := range due {
+			p.cs.Unschedule = append(p.cs.Unschedule, due[i].Seq)
+			if e.cat.partByKey(due[i].Segment.Partition) == nil {
+				continue
+			}
+			s := due[i].Segment
+			s.Know = -1
+			p.append(s)
+		}
+		return nil
+	}
+	return op
+}
+
+// leaseOp resolves leases that ran out and retries that are due, whether or not a claim waits.
+func (e *Engine) leaseOp(ctx context.Context, now Time) *opReq {
+	keys, err := e.store.Expired(ctx, now, sweepRows)
+	if err != nil {
+		e.log.Error("expired leases cannot be read", "error", err)
+		return nil
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	op := &opReq{after: e.afterSweep}
+	for _, k := range keys {
+		op.rows = append(op.rows, RowRequest{Key: k, Must: true, Due: sweepBatches})
+	}
+	op.apply = func(p *pass) error {
+		for _, k := range keys {
+			if ed := p.edit(k); ed != nil {
+				ed.resolve(p.expiry(k.Partition))
+			}
+		}
+		return nil
+	}
+	return op
+}
+
+// stale is a segment with expired messages.
+type stale struct {
+	ref     SegmentRef
+	expired Runs
+	next    Time
+}
+
+// expiryOp takes expired messages out of play: to the dead queue unless the reserved group had settled them.
+func (e *Engine) expiryOp(ctx context.Context, now Time) *opReq {
+	refs, err := e.store.ExpiredSegments(ctx, now, sweepSegments)
+	if err != nil {
+		e.log.Error("expired messages cannot be read", "error", err)
+		return nil
+	}
+	var stales []stale
+	for _, ref := range refs {
+		s, err := e.examine(ctx, ref, now)
+		if err != nil {
+			e.log.Error("the header of a segment cannot be read", "partition_key", int64(ref.Partition), "offset", ref.First, "error", err)
+			continue
+		}
+		stales = append(stales, s)
+	}
+	if len(stales) == 0 {
+		return nil
+	}
+	groups := e.groupsOf(ctx, stales)
+	op := &opReq{}
+	for part, names := range groups {
+		req := RowRequest{Must: true}
+		for i := range stales {
+			if stales[i].ref.Partition == part {
+				stales[i].expired.Offsets(func(off int64) bool {
+					req.Offsets = append(req.Offsets, off)
+					return true
+				})
+			}
+		}
+		for _, name := range names {
+			req.Key = RowKey{part, name}
+			op.rows = append(op.rows, req)
+		}
+	}
+	op.apply = func(p *pass) error {
+		for i := range stales {
+			p.expire(&stales[i], groups[stales[i].ref.Partition])
+		}
+		return nil
+	}
+	op.after = func(p *pass) {
+		e.dropStale(ctx, stales, now)
+		e.afterSweep(p)
+	}
+	return op
+}
+
+// examine finds the expired messages of a segment.
+func (e *Engine) examine(ctx context.Context, ref SegmentRef, now Time) (stale, error) {
+	s := stale{ref: ref}
+	segs, err := e.store.Headers(ctx, HeadersParams{Partition: ref.Partition, From: ref.First, To: ref.Last})
+	if err != nil {
+		return s, err
+	}
+	for i := range segs {
+		for j := range segs[i].Messages {
+			h := &segs[i].Messages[j]
+			off := segs[i].First + int64(j)
+			switch {
+			case off < ref.First || off > ref.Last:
+			case h.Expired(now):
+				s.expired = s.expired.Add(Run{off, off})
+			case h.ExpiresAt != 0 && (s.next == 0 || h.ExpiresAt < s.next):
+				s.next = h.ExpiresAt
+			}
+		}
+	}
+	return s, nil
+}
+
+// groupsOf returns the groups with a row on the partitions of stale segments; the reserved group comes first and always.
+func (e *Engine) groupsOf(ctx context.Context, stales []stale) map[PartitionKey][]string {
+	out := map[PartitionKey][]string{}
+	queues := map[*entry]bool{}
+	for i := range stales {
+		if p := e.cat.partByKey(stales[i].ref.Partition); p != nil {
+			out[p.Key] = []string{QueueModeGroup}
+			queues[p.entry] = true
+		}
+	}
+	for en := range queues {
+		rows, err := e.store.Rows(ctx, RowsParams{Queue: en.q().ID, Now: e.clock.Now()})
+		if err != nil {
+			e.log.Error("the groups of a queue cannot be read", "queue", en.q().Name, "error", err)
+			continue
+		}
+		for i := range rows {
+			k := rows[i].Key
+			if names, ok := out[k.Partition]; ok && k.Group != QueueModeGroup {
+				out[k.Partition] = append(names, k.Group)
+			}
+		}
+	}
+	return out
+}
+
+// expire takes the expired messages of a segment out of play for every group that has a row.
+func (p *pass) expire(s *stale, groups []string) {
+	for _, name := range groups {
+		ed := p.edit(RowKey{s.ref.Partition, name})
+		if ed == nil {
+			continue
+		}
+		reserved := name == QueueModeGroup
+		if !ed.row.Exists {
+			if !reserved || p.queue(s.ref.Partition).Options.DeadQueue == (uuid.UUID{}) {
+				continue
+			}
+			ed.begin(ed.row.Log.Start)
+		}
+		var dead Runs
+		s.expired.Offsets(func(off int64) bool {
+			if ed.done(off) {
+				dead = dead.Add(Run{off, off})
+			}
+			return true
+		})
+		if reserved {
+			p.toDeadQueue(ed, dead, &Batch{})
+		}
+		ed.tidy()
+	}
+}
+
+// dropStale deletes segments all of whose messages have expired, and notes the next expiry of the others.
+func (e *Engine) dropStale(ctx context.Context, stales []stale, now Time) {
+	var remove, keep []SegmentRef
+	for i := range stales {
+		s := &stales[i]
+		if s.expired.Count() == s.ref.Last-s.ref.First+1 {
+			remove = append(remove, s.ref)
+			continue
+		}
+		s.ref.Expires = s.next
+		keep = append(keep, s.ref)
+	}
+	if err := e.store.DeleteSegments(ctx, now, remove, keep); err != nil {
+		e.log.Error("expired segments cannot be deleted", "error", err)
+		return
+	}
+	e.relog(ctx, remove)
+}
+
+// relog reads the logs of partitions again whose segments were deleted.
+func (e *Engine) relog(ctx context.Context, refs []SegmentRef) {
+	queues := map[*entry]bool{}
+	for i := range refs {
+		if p := e.cat.partByKey(refs[i].Partition); p != nil {
+			queues[p.entry] = true
+		}
+	}
+	for en := range queues {
+		logs, err := e.store.Partitions(ctx, en.q().ID)
+		if err != nil {
+			e.log.Error("the partitions of a queue cannot be read", "queue", en.q().Name, "error", err)
+			continue
+		}
+		for i := range logs {
+			if p := e.cat.partByKey(logs[i].Key); p != nil {
+				p.log = logs[i].Log
+			}
+		}
+		en.changes.Add(1)
+	}
+}
+
+// retain deletes the segments that the rules of their queue no longer keep.
+func (e *Engine) retain(ctx context.Context, now Time) {
+	for _, en := range e.cat.all() {
+		seen := en.changes.Load()
+		if en.retained == seen && !en.q().ages() {
+			continue
+		}
+		en.retained = seen
+		if err := e.retainQueue(ctx, en, now); err != nil {
+			e.log.Error("settled segments cannot be deleted", "queue", en.q().Name, "error", err)
+		}
+	}
+}
+
+// ages reports whether time alone makes segments of the queue deletable.
+func (q *Queue) ages() bool {
+	o := &q.Options.Queen
+	return o.MaxWaitSeconds > 0 || o.RetentionEnabled && o.RetentionSeconds+o.CompletedSeconds > 0
+}
+
+func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) error {
+	q := en.q()
+	settledOnly := q.Origin != ProtocolQueen
+	if !settledOnly && !q.ages() {
+		return nil
+	}
+	regs, err := e.store.Registrations(ctx, q.ID)
+	if err != nil {
+		return err
+	}
+	rows, err := e.store.Rows(ctx, RowsParams{Queue: q.ID, Now: now})
+	if err != nil {
+		return err
+	}
+	floors := passedFloors(en, regs, rows, settledOnly)
+	var remove []SegmentRef
+	for _, p := range en.partitions() {
+		if p.log.Start > p.log.Head {
+			continue
+		}
+		refs, err := e.store.Segments(ctx, p.Key, p.log.Start, sweepBatches)
+		if err != nil {
+			return err
+		}
+		pinned, err := e.pinned(ctx, p, rows, floors[p.Key])
+		if err != nil {
+			return err
+		}
+		for _, ref := range refs {
+			if q.deletable(&ref, floors[p.Key], pinned, now, settledOnly) && !e.remembered(ctx, p, &ref, now) {
+				remove = append(remove, ref)
+			}
+		}
+	}
+	if len(remove) == 0 {
+		return nil
+	}
+	if err := e.store.DeleteSegments(ctx, now, remove, nil); err != nil {
+		return err
+	}
+	e.relog(ctx, remove)
+	return nil
+}
+
+// passedFloors returns, per partition, the offset that every group has passed.
+func passedFloors(en *entry, regs []Registration, rows []RowSummary, reserved bool) map[PartitionKey]int64 {
+	names := map[string]bool{}
+	if reserved {
+		names[QueueModeGroup] = true
+	}
+	for _, r := range regs {
+		names[r.Group] = true
+	}
+	have := map[RowKey]int64{}
+	for i := range rows {
+		have[rows[i].Key] = rows[i].Frontier.Offset
+		names[rows[i].Key.Group] = true
+	}
+	out := map[PartitionKey]int64{}
+	for _, p := range en.partitions() {
+		floor := p.log.Head
+		for name := range names {
+			floor = min(floor, max(have[RowKey{p.Key, name}], p.log.Start-1))
+		}
+		if len(names) == 0 {
+			floor = p.log.Start - 1
+		}
+		out[p.Key] = floor
+	}
+	return out
+}
+
+// pinned returns what is pending at or below floor in any group's batches of a partition.
+func (e *Engine) pinned(ctx context.Context, p *part, rows []RowSummary, floor int64) (Runs, error) {
+	var out Runs
+	for i := range rows {
+		r := &rows[i]
+		if r.Key.Partition != p.Key || r.OldestPending == 0 || r.OldestPending > floor {
+			continue
+		}
+		batches, _, err := e.store.Batches(ctx, r.Key)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(batches, func(a, b Batch) int { return cmp.Compare(a.First, b.First) })
+		for j := range batches {
+			out = out.Union(batches[j].Pending)
+		}
+	}
+	return out, nil
+}
+
+// deletable reports whether the queue's rule lets a segment go: settled for every group on a queue that Querator or Cloudflare
+// made, Queen's retention options on any other.
+func (q *Queue) deletable(ref *SegmentRef, floor int64, pinned Runs, now Time, settledOnly bool) bool {
+	passed := ref.Last <= floor && len(pinned.Upto(ref.Last).Above(ref.First-1)) == 0
+	age := now.Sub(ref.AppendedAt)
+	o := &q.Options.Queen
+	older := func(seconds int64) bool { return seconds > 0 && age > time.Duration(seconds)*time.Second }
+	switch {
+	case settledOnly && passed, older(o.MaxWaitSeconds):
+		return true
+	case !o.RetentionEnabled:
+		return false
+	default:
+		return older(o.RetentionSeconds) || passed && older(o.CompletedSeconds)
+	}
+}
+
+// remembered reports whether a settled segment still has transaction ids inside the window that deduplication and late
+// acknowledgements look back to.
+func (e *Engine) remembered(ctx context.Context, p *part, ref *SegmentRef, now Time) bool {
+	if ref.AppendedAt.Add(p.entry.q().Options.DedupWindow()) <= now {
+		return false
+	}
+	segs, err := e.store.Headers(ctx, HeadersParams{Partition: p.Key, From: ref.First, To: ref.Last})
+	if err != nil {
+		return true
+	}
+	for i := range segs {
+		for j := range segs[i].Messages {
+			if segs[i].Messages[j].Hash != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

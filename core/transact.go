@@ -1,0 +1,187 @@
+package core
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// freshKey is a transaction id that a pass pushes.
+type freshKey struct {
+	part        *part
+	transaction string
+}
+
+// landing is a message of a transaction with the place that it will get.
+type landing struct {
+	part *part
+	hash uint64
+	at   spot
+}
+
+// Transact pushes and acknowledges, all or nothing.
+func (e *Engine) Transact(ctx context.Context, x TransactParams) (Transacted, error) {
+	if e.closing.Load() {
+		return Transacted{}, errClosed("transact")
+	}
+	r, err := e.newPush(ctx, PushParams{Protocol: ProtocolQueen, Items: x.Pushes, Create: true})
+	if err != nil {
+		return Transacted{}, err
+	}
+	if err := e.readyPush(ctx, r); err != nil {
+		return Transacted{}, err
+	}
+	acked := make([]Acked, len(x.Acks))
+	groups, err := e.groupAcks(ctx, x.Acks, x.RequiredLeases, acked)
+	if err != nil {
+		return Transacted{}, err
+	}
+	for i := range acked {
+		if acked[i].Err != nil {
+			return Transacted{}, &Error{Code: CodeNoConsumer, Op: "transact", Item: i}
+		}
+	}
+	op := &opReq{bytes: r.bytes}
+	for _, g := range groups {
+		req := RowRequest{Key: RowKey{g.part.Key, g.group}, Must: true, Lease: g.lease, All: g.lease == (uuid.UUID{})}
+		for i := range g.items {
+			req.Offsets = append(req.Offsets, g.items[i].offsets...)
+		}
+		op.rows = append(op.rows, req)
+	}
+	var lands []landing
+	op.apply = func(p *pass) error {
+		var err error
+		if lands, err = p.pushAll(ctx, r); err != nil {
+			return err
+		}
+		for _, g := range groups {
+			if err := p.ackAll(g, x.RequiredLeases); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	op.after = func(p *pass) {
+		for _, l := range lands {
+			if first := p.placed[l.at.segment].First; first > 0 {
+				e.insert(ctx, l.part, l.hash, first+int64(l.at.index))
+			}
+		}
+	}
+	if err := e.submit(op); err != nil {
+		return Transacted{}, err
+	}
+	for _, g := range groups {
+		for j, i := range g.index {
+			acked[i] = g.out[j]
+		}
+	}
+	if len(r.groups) > 0 {
+		e.opts.Observer.Pushed(ProtocolQueen, r.groups[0].entry.q().Name, len(r.out), 0)
+	}
+	return Transacted{Pushes: r.out, Acks: acked}, nil
+}
+
+// readyPush makes the partitions of a push and loads their tables, in the dispatcher.
+func (e *Engine) readyPush(ctx context.Context, r *pushReq) error {
+	if len(r.groups) == 0 {
+		return nil
+	}
+	result := make(chan error, 1)
+	var prepare func()
+	prepare = func() {
+		if _, err := e.placePushes(context.WithoutCancel(ctx), []*pushReq{r}); err != nil {
+			result <- err
+			return
+		}
+		for i := range r.groups {
+			if g := &r.groups[i]; g.hasTransactions() && !e.whenLoaded(g.part, prepare) {
+				return
+			}
+		}
+		result <- nil
+	}
+	e.post(prepare)
+	select {
+	case err := <-result:
+		return WrapError(CodeInternal, "transact", err)
+	case <-e.stopped:
+		return errClosed("transact")
+	}
+}
+
+// pushAll adds the messages of a transaction to the change set. A transaction id that the log holds inside its window refuses
+// the whole; one that the transaction itself repeats is a duplicate of its first.
+func (p *pass) pushAll(ctx context.Context, r *pushReq) ([]landing, error) {
+	var lands []landing
+	for i := range r.groups {
+		g := &r.groups[i]
+		q := g.entry.q()
+		for j := range g.msgs {
+			m := g.msgs[j]
+			out := &r.out[g.items[j]]
+			out.Status, out.ID = PushQueued, m.ID
+			if m.Hash != 0 && q.Options.DedupWindow() > 0 {
+				k := freshKey{g.part, m.TransactionID}
+				if first, ok := p.fresh[k]; ok {
+					if !r.holds(first) {
+						return nil, &Error{Code: CodeDuplicate, Op: "transact", Item: g.items[j]}
+					}
+					out.Status, out.ID = PushDuplicate, first
+					continue
+				}
+				_, found, err := p.e.seen(ctx, g.part, &m, p.now.Add(-q.Options.DedupWindow()))
+				if err != nil {
+					return nil, err
+				}
+				if found {
+					return nil, &Error{Code: CodeDuplicate, Op: "transact", Item: g.items[j]}
+				}
+				p.fresh[k] = m.ID
+			}
+			seg := NewSegment{Partition: g.part.Key, Know: -1}
+			seg.Add(&m)
+			at := p.append(seg)
+			if m.Hash != 0 {
+				lands = append(lands, landing{g.part, m.Hash, at})
+			}
+		}
+	}
+	return lands, nil
+}
+
+// holds reports whether a message of the request has an id.
+func (r *pushReq) holds(id uuid.UUID) bool {
+	for i := range r.groups {
+		if r.groups[i].owns(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// ackAll applies one group of acknowledgements of a transaction; any that fails refuses the whole.
+func (p *pass) ackAll(g *ackGroup, required []uuid.UUID) error {
+	ed := p.edit(RowKey{g.part.Key, g.group})
+	if ed == nil || !ed.row.Exists {
+		return &Error{Code: CodeNoConsumer, Op: "transact", Item: g.index[0]}
+	}
+	lease := g.lease
+	if x := ed.exclusive(); lease == (uuid.UUID{}) && x != nil && len(required) > 0 {
+		if !slices.Contains(required, x.Lease) {
+			return &Error{Code: CodeLeaseLost, Op: "transact", Item: g.index[0]}
+		}
+		lease = x.Lease
+	}
+	if err := p.ack(g, lease); err != nil {
+		return err
+	}
+	for i := range g.out {
+		if err := g.out[i].Err; err != nil {
+			return &Error{Code: CodeOf(err), Op: "transact", Item: g.index[i]}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/leasehold/leasehold/core"
+)
+
+// Append implements core.Log.
+func (s *Store) Append(ctx context.Context, p core.AppendParams) ([]core.Placed, error) {
+	if err := s.enter(ctx, "append"); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	decoded, err := decode(p.Segments)
+	if err != nil {
+		return nil, err
+	}
+	out := s.place(p.Segments)
+	if !slices.ContainsFunc(out, func(p core.Placed) bool { return p.First != 0 }) {
+		return out, nil
+	}
+	return out, s.commit(p.Commit, func() { s.append(p.Now, p.Segments, decoded, out) })
+}
+
+// decode checks segments before anything is changed.
+func decode(segments []core.NewSegment) ([][]core.MessageHeader, error) {
+	out := make([][]core.MessageHeader, len(segments))
+	for i := range segments {
+		if segments[i].Count <= 0 {
+			return nil, core.Errorf(core.CodeInvalid, "append", "segment %d has no messages", i)
+		}
+		h, err := core.DecodeHeaders(segments[i].Header, segments[i].Count)
+		if err != nil {
+			return nil, fmt.Errorf("segment %d: %w", i, err)
+		}
+		out[i] = h
+	}
+	return out, nil
+}
+
+// place decides which segments go in, and leaves a mark in First of those.
+func (s *Store) place(segments []core.NewSegment) []core.Placed {
+	out := make([]core.Placed, len(segments))
+	broken := map[int]bool{}
+	for i := range segments {
+		p := s.partitions[segments[i].Partition]
+		if p == nil {
+			out[i].Gone = true
+		} else {
+			out[i].Log = p.log
+		}
+		if p == nil || segments[i].Know >= 0 && segments[i].Know != p.log.Head {
+			broken[segments[i].Group] = true
+		} else {
+			out[i].First = -1
+		}
+	}
+	delete(broken, 0)
+	for i := range segments {
+		if broken[segments[i].Group] {
+			out[i].First = 0
+		}
+	}
+	return out
+}
+
+// append writes the segments that place let in and fills in where they went.
+func (s *Store) append(now core.Time, segments []core.NewSegment, decoded [][]core.MessageHeader, out []core.Placed) {
+	for i := range segments {
+		if out[i].First == 0 {
+			continue
+		}
+		n, p := &segments[i], s.partitions[segments[i].Partition]
+		at := max(now, p.log.HeadAt)
+		out[i].First, out[i].AppendedAt = p.log.Head+1, at
+		p.segments = append(p.segments, segment{
+			SegmentHeader: core.SegmentHeader{
+				Partition: n.Partition, First: p.log.Head + 1, AppendedAt: at, Before: p.log.HeadTotals, Messages: decoded[i],
+			},
+			expires: n.Expires, body: slices.Clone(n.Body),
+		})
+		for _, src := range n.Sources {
+			p.sources[src.SourceID] = p.log.Head + 1 + int64(src.Index)
+		}
+		p.log.Head += int64(n.Count)
+		p.log.HeadAt = at
+		p.log.HeadTotals = p.log.HeadTotals.Plus(n.Totals)
+	}
+	for i := range segments {
+		if p := s.partitions[segments[i].Partition]; p != nil {
+			out[i].Log = p.log
+		}
+	}
+}
+
+// Headers implements core.Log.
+func (s *Store) Headers(ctx context.Context, p core.HeadersParams) ([]core.SegmentHeader, error) {
+	if err := s.enter(ctx, "headers"); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	return s.headers(p), nil
+}
+
+func (s *Store) headers(p core.HeadersParams) []core.SegmentHeader {
+	part := s.partitions[p.Partition]
+	if part == nil {
+		return nil
+	}
+	var out []core.SegmentHeader
+	for i := range part.segments {
+		g := &part.segments[i]
+		if g.Last() < p.From || g.First > p.To {
+			continue
+		}
+		if p.Limit > 0 && len(out) == p.Limit {
+			break
+		}
+		h := g.SegmentHeader
+		h.Messages = slices.Clone(h.Messages)
+		out = append(out, h)
+	}
+	return out
+}
+
+// Read implements core.Log.
+func (s *Store) Read(ctx context.Context, p core.ReadParams) ([]core.Message, error) {
+	if err := s.enter(ctx, "read"); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	return s.read(p)
+}
+
+func (s *Store) read(p core.ReadParams) ([]core.Message, error) {
+	part := s.partitions[p.Partition]
+	if part == nil {
+		return nil, nil
+	}
+	var out []core.Message
+	var used int64
+	for i := range part.segments {
+		g := &part.segments[i]
+		for k := range g.Messages {
+			if !p.Offsets.Has(g.First + int64(k)) {
+				continue
+			}
+			from, to := core.BodyRange(g.Messages, k, k)
+			if used += to - from; p.Bytes > 0 && used > p.Bytes && len(out) > 0 {
+				return out, nil
+			}
+			ms, err := core.DecodeMessages(&g.SegmentHeader, k, k, slices.Clone(g.body[from:to]))
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, ms...)
+		}
+	}
+	return out, nil
+}
+
+// Locate implements core.Log.
+func (s *Store) Locate(ctx context.Context, key core.PartitionKey, t core.Time) (int64, error) {
+	const op = "locate"
+	if err := s.enter(ctx, op); err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	p := s.partitions[key]
+	if p == nil {
+		return 0, core.Errorf(core.CodeNoPartition, op, "partition %d does not exist", key)
+	}
+	for i := range p.segments {
+		if p.segments[i].AppendedAt >= t {
+			return p.segments[i].First, nil
+		}
+	}
+	return p.log.Head + 1, nil
+}
+
+// Source implements core.Log.
+func (s *Store) Source(ctx context.Context, key core.PartitionKey, id string) (int64, error) {
+	if err := s.enter(ctx, "source"); err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	if p := s.partitions[key]; p != nil {
+		return p.sources[id], nil
+	}
+	return 0, nil
+}
