@@ -262,13 +262,15 @@ type Stats struct {
 	// Pending is what the group has not settled, leased and scheduled included.
 	Pending Totals
 	Leased  Totals
+	// Later is what was retried for later and is not due yet; it is part of Pending.
+	Later Totals
 	// Scheduled is what is delayed and not yet in the log.
 	Scheduled Totals
 	// Leases counts live leases.
 	Leases int64
-	// LeaseLeft is the sum of the time left of what is leased, in milliseconds per message.
+	// OldestAt is when the oldest pending message was created, 0 when there is none.
 	OldestAt Time
-	// Dead counts dead letters of the group.
+	// Retries is Queen's retry counter.
 	Retries int32
 	// ExclusiveUntil is the deadline of the live exclusive lease, 0 when there is none.
 	ExclusiveUntil Time

@@ -3,6 +3,7 @@ package core
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -228,11 +229,20 @@ func (e *Engine) join(ctx context.Context, c *claimReq, en *entry) error {
 		}
 	}
 	c.groups = append(c.groups, g)
-	g.waiting = append(g.waiting, c)
+	g.line(c)
 	if len(g.ready) > 0 {
 		e.active[g] = struct{}{}
 	}
 	return nil
+}
+
+// line puts a claim at the end of the group's line. Ended claims are cleared out whenever the line has doubled.
+func (g *group) line(c *claimReq) {
+	if len(g.waiting) >= max(64, g.compactAt) {
+		g.waiting = slices.DeleteFunc(g.waiting, func(c *claimReq) bool { return c.state.Load() >= claimDone })
+		g.compactAt = 2 * len(g.waiting)
+	}
+	g.waiting = append(g.waiting, c)
 }
 
 // register writes the registration of a group at its first contact with a queue.

@@ -17,8 +17,9 @@ type group struct {
 	// ready are partitions that may have something claimable, in the order in which they are tried.
 	ready []*hint
 	// waiting are claims in arrival order; ended ones are dropped when they are met.
-	waiting []*claimReq
-	clients map[string]*claimReq
+	waiting   []*claimReq
+	compactAt int
+	clients   map[string]*claimReq
 }
 
 // hint is what the dispatcher remembers of a row, to know which partitions are worth a look. It decides nothing.

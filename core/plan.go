@@ -76,7 +76,7 @@ func (e *Engine) takeClaims(g *group, pl *plan) (want, rows int) {
 			kept = append(kept, g.waiting[i:]...)
 			break
 		}
-		if c.state.Load() == claimEnded {
+		if c.state.Load() >= claimDone {
 			continue
 		}
 		if c.p.Partition != "" && c.part == nil {

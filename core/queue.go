@@ -98,7 +98,7 @@ type Querator struct {
 // Cloudflare are the options of a Cloudflare queue, and its consumer.
 type Cloudflare struct {
 	DeliveryDelaySeconds int32 `json:"delivery_delay,omitempty"`
-	// RetentionSeconds is the age limit from the push; 0 is the default of four days.
+	// RetentionSeconds is the age limit from the push; 0 is none, as on a queue that Cloudflare did not create.
 	RetentionSeconds int32 `json:"retention,omitempty"`
 	// Spread makes pushes choose the emptiest partition instead of the first.
 	Spread   bool                `json:"spread,omitempty"`
@@ -133,12 +133,8 @@ func (o *QueueOptions) Expiry(t Time) Time {
 	if o.Querator != nil && o.Querator.ExpireTimeout > 0 {
 		limit = o.Querator.ExpireTimeout
 	}
-	if o.Cloudflare != nil {
-		r := CloudflareRetention
-		if o.Cloudflare.RetentionSeconds > 0 {
-			r = time.Duration(o.Cloudflare.RetentionSeconds) * time.Second
-		}
-		if limit == 0 || r < limit {
+	if o.Cloudflare != nil && o.Cloudflare.RetentionSeconds > 0 {
+		if r := time.Duration(o.Cloudflare.RetentionSeconds) * time.Second; limit == 0 || r < limit {
 			limit = r
 		}
 	}

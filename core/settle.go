@@ -196,6 +196,7 @@ func (e *Engine) reload(ctx context.Context, en *entry) error {
 			}
 		}
 		delete(e.active, g)
+		g.waiting = nil
 		e.recheck(fresh)
 	}
 	en.changes.Add(1)

@@ -85,7 +85,7 @@ func (e *Engine) countQueue(ctx context.Context, en *entry, group string, now Ti
 	}
 	out := QueueStats{Partitions: make([]Stats, len(parts))}
 	for i := range parts {
-		s := e.countPartition(ctx, &parts[i], byPart[parts[i].Key], now)
+		s := e.countPartition(ctx, &parts[i], byPart[parts[i].Key])
 		s.Scheduled = scheduled[parts[i].Key]
 		s.Pending = s.Pending.Plus(s.Scheduled)
 		out.Partitions[i] = s
@@ -95,7 +95,8 @@ func (e *Engine) countQueue(ctx context.Context, en *entry, group string, now Ti
 }
 
 func (t *Stats) add(s *Stats) {
-	t.Pending, t.Leased, t.Scheduled = t.Pending.Plus(s.Pending), t.Leased.Plus(s.Leased), t.Scheduled.Plus(s.Scheduled)
+	t.Pending, t.Leased = t.Pending.Plus(s.Pending), t.Leased.Plus(s.Leased)
+	t.Later, t.Scheduled = t.Later.Plus(s.Later), t.Scheduled.Plus(s.Scheduled)
 	t.Leases += s.Leases
 	if s.OldestAt != 0 && (t.OldestAt == 0 || s.OldestAt < t.OldestAt) {
 		t.OldestAt = s.OldestAt
@@ -103,7 +104,7 @@ func (t *Stats) add(s *Stats) {
 }
 
 // countPartition counts one partition; a group without a row there has everything before it.
-func (e *Engine) countPartition(ctx context.Context, p *PartitionLog, r *RowSummary, now Time) Stats {
+func (e *Engine) countPartition(ctx context.Context, p *PartitionLog, r *RowSummary) Stats {
 	s := Stats{Partition: p.Partition, Log: p.Log}
 	from, oldest := p.Log.StartTotals, p.Log.Start
 	if r != nil {
@@ -115,8 +116,9 @@ func (e *Engine) countPartition(ctx context.Context, p *PartitionLog, r *RowSumm
 		if r.OldestPending > 0 {
 			oldest = min(oldest, r.OldestPending)
 		}
-		if r.Leases > 0 && r.NextLease > now {
-			s.MeanLeaseLeft = r.NextLease.Sub(now)
+		s.Later = r.Later
+		if n := r.Leased.Messages; n > 0 {
+			s.MeanLeaseLeft = time.Duration(r.LeaseLeft/n) * time.Millisecond
 		}
 	}
 	s.Pending = s.Pending.Plus(p.Log.HeadTotals.Minus(from))

@@ -282,6 +282,10 @@ type RowSummary struct {
 	Frontier Frontier
 	// Leased and Waiting are the totals of what is pending in leased and in waiting batches.
 	Leased, Waiting Totals
+	// Later is the part of Waiting that is due after Now.
+	Later Totals
+	// LeaseLeft sums, over what is pending in leased batches, the milliseconds from Now to the deadline.
+	LeaseLeft int64
 	// CoveredAbove are the totals of what batches cover above the frontier.
 	CoveredAbove Totals
 	// Leases counts leased batches, Batches all of them.

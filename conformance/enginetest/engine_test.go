@@ -18,3 +18,11 @@ func TestWalks(t *testing.T) {
 		t.Run(name, func(t *testing.T) { enginetest.Walks(t, open) })
 	}
 }
+
+func BenchmarkEngine(b *testing.B) {
+	for name, open := range map[string]func(*testing.B) core.Store{
+		"memory": func(*testing.B) core.Store { return memory.New() },
+	} {
+		b.Run(name, func(b *testing.B) { enginetest.Bench(b, open) })
+	}
+}

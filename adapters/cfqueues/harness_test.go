@@ -1,0 +1,281 @@
+package cfqueues_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/adapters/cfqueues"
+	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/core/coretest"
+	"github.com/leasehold/leasehold/store/memory"
+)
+
+// base is what every path of the tests begins with; the account id means nothing.
+const base = "/client/v4/accounts/023e105f4ecef8ad9ca31a8372d0c353"
+
+// harness is a server over the memory store whose clock the test moves.
+type harness struct {
+	t       *testing.T
+	clock   *coretest.Clock
+	engine  *core.Engine
+	handler http.Handler
+}
+
+func start(t *testing.T, o cfqueues.Options) *harness {
+	t.Helper()
+	clock := coretest.New(coretest.Start)
+	store := memory.New()
+	engine, err := core.New(t.Context(), store, core.Options{Clock: clock})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		// The test's own context has ended by now.
+		assert.NoError(t, engine.Shutdown(context.WithoutCancel(t.Context())))
+		assert.NoError(t, store.Close())
+	})
+	return &harness{t: t, clock: clock, engine: engine, handler: cfqueues.New(engine, o)}
+}
+
+// answer is an envelope as a client sees it.
+type answer struct {
+	status  int
+	header  http.Header
+	raw     string
+	Success bool
+	Errors  []struct {
+		Code    int
+		Message string
+	}
+	Messages   []string
+	Result     json.RawMessage
+	ResultInfo *struct {
+		Count, Page int
+		PerPage     int `json:"per_page"`
+		TotalCount  int `json:"total_count"`
+		TotalPages  int `json:"total_pages"`
+	} `json:"result_info"`
+}
+
+// send makes a request with a path as it is and checks what holds for every answer.
+func (h *harness) send(method, path, body string) answer {
+	h.t.Helper()
+	w := httptest.NewRecorder()
+	h.handler.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	return readAnswer(h.t, w)
+}
+
+func readAnswer(t *testing.T, w *httptest.ResponseRecorder) answer {
+	t.Helper()
+	a := answer{status: w.Code, header: w.Header(), raw: w.Body.String()}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &a), "answer %q", a.raw)
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.NotNil(t, a.Errors, a.raw)
+	require.NotNil(t, a.Messages, a.raw)
+	require.Contains(t, a.raw, `"result":`)
+	require.Equal(t, a.status == http.StatusOK, a.Success, a.raw)
+	require.Equal(t, a.Success, len(a.Errors) == 0, a.raw)
+	if a.status >= 400 && a.status < 500 && a.status != 408 && a.status != 429 {
+		require.Equal(t, "false", a.header.Get("x-should-retry"))
+	}
+	return a
+}
+
+// call makes a request below the account.
+func (h *harness) call(method, path, body string) answer {
+	h.t.Helper()
+	return h.send(method, base+path, body)
+}
+
+// ok is call for a request that has to succeed; it decodes the result.
+func (h *harness) ok(method, path, body string, result any) answer {
+	h.t.Helper()
+	a := h.call(method, path, body)
+	require.Equal(h.t, http.StatusOK, a.status, a.raw)
+	if result != nil {
+		require.NoError(h.t, json.Unmarshal(a.Result, result), a.raw)
+	}
+	return a
+}
+
+// refused is call for a request that has to fail.
+func (h *harness) refused(method, path, body string, status, code int) answer {
+	h.t.Helper()
+	a := h.call(method, path, body)
+	require.Equal(h.t, status, a.status, "%s %s %.200s: %s", method, path, body, a.raw)
+	require.Equal(h.t, code, a.Errors[0].Code, a.raw)
+	require.Equal(h.t, "null", string(a.Result))
+	return a
+}
+
+// queue is a queue as the tests read it.
+type queue struct {
+	QueueID    string `json:"queue_id"`
+	QueueName  string `json:"queue_name"`
+	CreatedOn  string `json:"created_on"`
+	ModifiedOn string `json:"modified_on"`
+	Settings   struct {
+		DeliveryDelay          *int64 `json:"delivery_delay"`
+		DeliveryPaused         *bool  `json:"delivery_paused"`
+		MessageRetentionPeriod *int64 `json:"message_retention_period"`
+	}
+	ProducersTotalCount *int `json:"producers_total_count"`
+	Producers           []any
+	ConsumersTotalCount *int `json:"consumers_total_count"`
+	Consumers           []consumer
+}
+
+// consumer is a consumer as the tests read it.
+type consumer struct {
+	ConsumerID      string `json:"consumer_id"`
+	Type            string
+	CreatedOn       time.Time `json:"created_on"`
+	QueueID         string    `json:"queue_id"`
+	QueueName       string    `json:"queue_name"`
+	DeadLetterQueue *string   `json:"dead_letter_queue"`
+	Settings        map[string]float64
+}
+
+// message is a pulled message.
+type message struct {
+	ID          string
+	TimestampMS int64 `json:"timestamp_ms"`
+	Attempts    int
+	Body        string
+	LeaseID     string `json:"lease_id"`
+	Metadata    map[string]string
+}
+
+type counts struct {
+	BacklogCount int64 `json:"backlog_count"`
+	BacklogBytes int64 `json:"backlog_bytes"`
+	Oldest       int64 `json:"oldest_message_timestamp_ms"`
+}
+
+type pulled struct {
+	Backlog  *int64 `json:"message_backlog_count"`
+	Messages []message
+	Metadata struct{ Metrics *counts }
+}
+
+type acked struct {
+	AckCount   *int
+	RetryCount *int
+	Warnings   map[string]string
+}
+
+// make creates a queue with a pull consumer whose settings are the given members of a
+// JSON object, and returns its path.
+func (h *harness) make(name, settings string) string {
+	h.t.Helper()
+	var q queue
+	h.ok("POST", "/queues", fmt.Sprintf(`{"queue_name":%q}`, name), &q)
+	h.consume(q.QueueID, settings, "")
+	return "/queues/" + q.QueueID
+}
+
+// consume puts a pull consumer on a queue.
+func (h *harness) consume(queue, settings, dead string) consumer {
+	h.t.Helper()
+	var c consumer
+	h.ok("POST", "/queues/"+queue+"/consumers",
+		fmt.Sprintf(`{"type":"http_pull","settings":{%s},"dead_letter_queue":%q}`, settings, dead), &c)
+	return c
+}
+
+// push pushes a text.
+func (h *harness) push(path string, texts ...string) {
+	h.t.Helper()
+	for _, text := range texts {
+		h.ok("POST", path+"/messages", fmt.Sprintf(`{"content_type":"text","body":%q}`, text), nil)
+	}
+}
+
+// pull pulls with a body and returns the messages.
+func (h *harness) pull(path, body string) []message {
+	h.t.Helper()
+	var p pulled
+	h.ok("POST", path+"/messages/pull", body, &p)
+	require.NotNil(h.t, p.Messages)
+	require.NotNil(h.t, p.Backlog)
+	require.NotNil(h.t, p.Metadata.Metrics)
+	require.Equal(h.t, *p.Backlog, p.Metadata.Metrics.BacklogCount)
+	return p.Messages
+}
+
+// one pulls exactly one message.
+func (h *harness) one(path string) message {
+	h.t.Helper()
+	ms := h.pull(path, `{"batch_size":1}`)
+	require.Len(h.t, ms, 1)
+	return ms[0]
+}
+
+// bodies are the bodies of messages.
+func bodies(ms []message) []string {
+	out := make([]string, len(ms))
+	for i := range ms {
+		out[i] = ms[i].Body
+	}
+	return out
+}
+
+// ack acknowledges.
+func (h *harness) ack(path string, leases ...string) acked {
+	h.t.Helper()
+	return h.settle(path, leases, nil, nil)
+}
+
+// retry gives back, with an own delay in seconds unless delay is nil.
+func (h *harness) retry(path string, delay *int, leases ...string) acked {
+	h.t.Helper()
+	return h.settle(path, nil, leases, delay)
+}
+
+func (h *harness) settle(path string, acks, retries []string, delay *int) acked {
+	h.t.Helper()
+	body := map[string][]map[string]any{"acks": {}, "retries": {}}
+	for _, l := range acks {
+		body["acks"] = append(body["acks"], map[string]any{"lease_id": l})
+	}
+	for _, l := range retries {
+		entry := map[string]any{"lease_id": l}
+		if delay != nil {
+			entry["delay_seconds"] = *delay
+		}
+		body["retries"] = append(body["retries"], entry)
+	}
+	encoded, err := json.Marshal(body)
+	require.NoError(h.t, err)
+	var a acked
+	h.ok("POST", path+"/messages/ack", string(encoded), &a)
+	require.NotNil(h.t, a.AckCount)
+	require.NotNil(h.t, a.RetryCount)
+	require.NotNil(h.t, a.Warnings)
+	return a
+}
+
+// backlog reads the metrics of a queue.
+func (h *harness) backlog(path string) counts {
+	h.t.Helper()
+	var c counts
+	h.ok("GET", path+"/metrics", "", &c)
+	return c
+}
+
+// is checks the counts of an acknowledgement.
+func (a acked) is(t *testing.T, acks, retries, warnings int) {
+	t.Helper()
+	assert.Equal(t, acks, *a.AckCount, "acks")
+	assert.Equal(t, retries, *a.RetryCount, "retries")
+	assert.Len(t, a.Warnings, warnings)
+}
+
+func seconds(n int) *int { return &n }

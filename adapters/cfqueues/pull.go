@@ -1,0 +1,104 @@
+package cfqueues
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/leasehold/leasehold/core"
+)
+
+// aliasNotice goes into the envelope's messages when a pull used the name of the
+// vendor's prose, which the live service ignores.
+const aliasNotice = `"visibility_timeout" was read as "visibility_timeout_ms" (milliseconds); use that name, other servers ignore the short one`
+
+// shortestLease stands for a visibility timeout of 0. The engine takes a lease of 0 as
+// "the queue's own".
+const shortestLease = time.Millisecond
+
+// pull answers POST /queues/{queue}/messages/pull: up to a batch of messages, each
+// under a lease of its own, or none at once.
+func (s *server) pull(c *gin.Context) *apiError {
+	b, bad := s.body(c, codeBodyInvalid)
+	if bad != nil {
+		return bad
+	}
+	defer release(c, b)
+	q, err := s.queue(c)
+	if err != nil {
+		return fromMessages(err)
+	}
+	in, bad := decodePull(b.Bytes, &s.o)
+	if bad != nil {
+		return bad
+	}
+	batch, lease := int64(defaultBatchSize), defaultVisibility
+	switch con := consumerOf(&q); {
+	case con != nil && con.Type == typeHTTPPull:
+		batch, lease = int64(con.BatchSize), time.Duration(con.VisibilityMillis)*time.Millisecond
+	case !s.o.ImplicitHTTPPull:
+		return errPullDisabled()
+	}
+	if in.visibility != nil {
+		lease = *in.visibility
+	}
+	claimed, err := s.engine.Claim(c.Request.Context(), core.ClaimParams{
+		Protocol: core.ProtocolCloudflare, Queue: q.Name, Group: core.QueueModeGroup,
+		Messages: int(valueOr(in.batchSize, batch)), Bytes: s.o.Limits.MaxPullBytes,
+		Lease: max(lease, shortestLease),
+	})
+	if err != nil && core.CodeOf(err) != core.CodeNothing {
+		return fromMessages(err)
+	}
+	var notices []string
+	if in.usedAlias {
+		notices = append(notices, aliasNotice)
+	}
+	writeRaw(c, s.appendPulled(&q, &claimed, s.metricsOf(c.Request.Context(), q.Name)), notices...)
+	return nil
+}
+
+// appendPulled encodes the result of a pull.
+func (s *server) appendPulled(q *core.Queue, claimed *core.Claimed, m metrics) []byte {
+	out := append(make([]byte, 0, pulledSize(claimed)), `{"message_backlog_count":`...)
+	out = strconv.AppendInt(out, m.BacklogCount, 10)
+	out = append(out, `,"messages":[`...)
+	first := true
+	for i := range claimed.Partitions {
+		p := &claimed.Partitions[i]
+		for j := range p.Messages {
+			if !first {
+				out = append(out, ',')
+			}
+			first = false
+			d := deliveryOf(q, &p.Partition, &p.Messages[j])
+			out = appendDelivery(out, &d, s.tokens, s.o.PlainJSONBodies)
+		}
+	}
+	out = append(out, `],"metadata":{"metrics":`...)
+	out = appendMetrics(out, m)
+	return append(out, `}}`...)
+}
+
+// pulledSize estimates the length of the encoded result, so that it is allocated once.
+func pulledSize(claimed *core.Claimed) int {
+	n := 256
+	for i := range claimed.Partitions {
+		for j := range claimed.Partitions[i].Messages {
+			n += 384 + len(claimed.Partitions[i].Messages[j].Payload)*4/3
+		}
+	}
+	return n
+}
+
+// deliveryOf is a claimed message as the encoder wants it.
+func deliveryOf(q *core.Queue, p *core.Partition, d *core.Delivery) delivery {
+	return delivery{
+		id: d.ID, createdMS: d.CreatedAt.Milli(), attempts: d.Attempt, payload: d.Payload,
+		contentType: d.ContentType.String(), delaySeconds: d.DelaySeconds,
+		lease: lease{
+			queue: q.ID, partition: p.ID, message: d.ID, id: d.Lease, offset: d.Offset, attempt: d.Attempt,
+		},
+	}
+}

@@ -1,0 +1,84 @@
+package queen
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/leasehold/leasehold/adapters/internal/httpapi"
+	"github.com/leasehold/leasehold/core"
+)
+
+// route is one row of the table: the handler answers the request itself or
+// returns an error, which is answered by the table in errors.go.
+type route struct {
+	method, path string
+	handle       func(*server, *gin.Context) error
+}
+
+// routes are the protocol's routes that this build has (protocol §2). Any
+// other path or method is "no such route".
+var routes = []route{
+	{http.MethodPost, "/api/v1/push", (*server).push},
+	{http.MethodGet, "/api/v1/pop", (*server).popDiscovery},
+	{http.MethodGet, "/api/v1/pop/queue/:queue", (*server).popQueue},
+	{http.MethodGet, "/api/v1/pop/queue/:queue/partition/:partition", (*server).popPartition},
+	// The empty name is legal, and a router does not take it for a parameter.
+	{http.MethodGet, "/api/v1/pop/queue/", (*server).popQueue},
+	{http.MethodGet, "/api/v1/pop/queue//partition/:partition", (*server).popPartition},
+	{http.MethodPost, "/api/v1/ack", (*server).ack},
+	{http.MethodPost, "/api/v1/ack/batch", (*server).ackBatch},
+	{http.MethodPost, "/api/v1/lease/:leaseId/extend", (*server).extend},
+	{http.MethodPost, "/api/v1/transaction", (*server).transaction},
+	{http.MethodPost, "/api/v1/configure", (*server).configure},
+	{http.MethodDelete, "/api/v1/resources/queues/:queue", (*server).deleteQueue},
+	{http.MethodDelete, "/api/v1/resources/queues/", (*server).deleteQueue},
+	{http.MethodGet, "/api/v1/resources/queues", (*server).listQueues},
+	{http.MethodGet, "/api/v1/resources/queues/", (*server).queueDetail},
+	{http.MethodGet, "/api/v1/resources/queues/:queue", (*server).queueDetail},
+	{http.MethodGet, "/api/v1/dlq", (*server).listDeadLetters},
+	{http.MethodGet, "/health", (*server).health},
+}
+
+// router builds the gin engine. Nothing of gin's own answers is left on: each
+// would be another protocol's words.
+func (s *server) router() http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	g := gin.New()
+	g.RedirectTrailingSlash = false
+	g.RedirectFixedPath = false
+	g.HandleMethodNotAllowed = false
+	g.UseRawPath = false // routeEscaped puts the escaped path where the router looks
+	g.NoRoute(func(c *gin.Context) { writeNoRoute(c.Writer) })
+	for _, r := range routes {
+		g.Handle(r.method, r.path, s.handler(r))
+	}
+	return routeEscaped(g)
+}
+
+// handler runs one row of the table and answers the error that it returns.
+func (s *server) handler(r route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		httpapi.SetRoute(c.Request.Context(), r.path)
+		err := r.handle(s, c)
+		switch {
+		case err == nil:
+		case core.CodeOf(err) == core.CodeCanceled || c.Request.Context().Err() != nil:
+			// Nobody is left to answer.
+		case core.CodeOf(err) == core.CodeUnimplemented:
+			writeNoRoute(c.Writer)
+		default:
+			s.fail(c, r.path, err)
+		}
+	}
+}
+
+// fail answers an error and logs it when the server is at fault.
+func (s *server) fail(c *gin.Context, route string, err error) {
+	answer := replyTo(err)
+	if answer.status >= http.StatusInternalServerError {
+		s.logger.ErrorContext(c.Request.Context(), "request failed",
+			"route", route, "code", core.CodeOf(err).String(), "error", err.Error())
+	}
+	writeError(c.Writer, answer)
+}

@@ -1,0 +1,202 @@
+package querator_test
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duh-rpc/duh-go"
+	client "github.com/kapetan-io/querator"
+	pb "github.com/kapetan-io/querator/proto"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/leasehold/leasehold/adapters/querator"
+	"github.com/leasehold/leasehold/core"
+)
+
+// official returns the official Go client of a listener on a real connection.
+func (f *fixture) official() *client.Client {
+	f.t.Helper()
+	server := httptest.NewServer(f.handler)
+	f.t.Cleanup(server.Close)
+	c, err := client.NewClient(client.WithNoTLS(strings.TrimPrefix(server.URL, "http://")))
+	require.NoError(f.t, err)
+	return c
+}
+
+// requireFault requires an error of the official client with a code and a message.
+func requireFault(t *testing.T, err error, code int, message string) {
+	t.Helper()
+	var e duh.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, code, e.Code())
+	require.Equal(t, message, e.Message())
+}
+
+func TestOfficialClientTakesAnItemThroughItsLife(t *testing.T) {
+	for _, g := range []querator.Generation{querator.Auto, querator.L1, querator.L2} {
+		t.Run(string(g), func(t *testing.T) {
+			f := newFixture(t, querator.Options{Generation: g})
+			c, ctx := f.official(), t.Context()
+			require.NoError(t, c.QueuesCreate(ctx, &pb.QueueInfo{QueueName: "dead", LeaseTimeout: "1m", ExpireTimeout: "24h", RequestedPartitions: 1}))
+			require.NoError(t, c.QueuesCreate(ctx, &pb.QueueInfo{
+				QueueName: "q", LeaseTimeout: "1m", ExpireTimeout: "24h", RequestedPartitions: 1,
+				DeadQueue: "dead", MaxAttempts: 3, Reference: "jake@statefarm.com",
+			}))
+
+			var info pb.QueueInfo
+			require.NoError(t, c.QueuesInfo(ctx, &pb.QueuesInfoRequest{QueueName: "q"}, &info))
+			require.Equal(t, "dead", info.DeadQueue)
+			require.Equal(t, "1m0s", info.LeaseTimeout)
+			require.Equal(t, "24h0m0s", info.ExpireTimeout)
+			require.Equal(t, int32(3), info.MaxAttempts)
+			require.Equal(t, "jake@statefarm.com", info.Reference)
+			require.Equal(t, f.clock.Now().Std(), info.CreatedAt.AsTime())
+
+			require.NoError(t, c.QueueProduce(ctx, &pb.QueueProduceRequest{QueueName: "q", RequestTimeout: "1m", Items: []*pb.QueueProduceItem{
+				{Encoding: "application/json", Kind: "webhook-v2", Reference: "one", Utf8: `{"key":"value"}`},
+				{Reference: "two", Bytes: []byte("\x00\xff")},
+				{Reference: "later", Utf8: "x", EnqueueAt: timestamppb.New(f.clock.Now().Std().Add(time.Hour))},
+			}}))
+
+			lease := func() *pb.QueueLeaseResponse {
+				var res pb.QueueLeaseResponse
+				require.NoError(t, c.QueueLease(ctx, &pb.QueueLeaseRequest{QueueName: "q", ClientId: "c", BatchSize: 10, RequestTimeout: "30s"}, &res))
+				require.Equal(t, "q", res.QueueName)
+				require.Zero(t, res.Partition)
+				return &res
+			}
+			res := lease()
+			require.Len(t, res.Items, 2)
+			require.Equal(t, "application/json", res.Items[0].Encoding)
+			require.Equal(t, "webhook-v2", res.Items[0].Kind)
+			require.Equal(t, `{"key":"value"}`, string(res.Items[0].Bytes))
+			require.Equal(t, "\x00\xff", string(res.Items[1].Bytes))
+			require.Equal(t, int32(1), res.Items[0].Attempts)
+			require.Equal(t, f.clock.Now().Std().Add(time.Minute), res.Items[0].LeaseDeadline.AsTime())
+
+			var stats pb.QueueStatsResponse
+			require.NoError(t, c.QueueStats(ctx, &pb.QueueStatsRequest{QueueName: "q"}, &stats))
+			require.Equal(t, int32(2), stats.LogicalQueues[0].Partitions[0].Total)
+			require.Equal(t, int32(2), stats.LogicalQueues[0].Partitions[0].TotalLeased)
+
+			require.NoError(t, c.QueueRetry(ctx, &pb.QueueRetryRequest{QueueName: "q", Items: []*pb.QueueRetryItem{{Id: res.Items[1].Id}}}))
+			requireFault(t, c.QueueComplete(ctx, &pb.QueueCompleteRequest{QueueName: "q", RequestTimeout: "1m", Ids: client.CollectIDs(res.Items)}),
+				400, "invalid storage id; '"+res.Items[1].Id+"' does not exist")
+			require.NoError(t, c.QueueComplete(ctx, &pb.QueueCompleteRequest{QueueName: "q", RequestTimeout: "1m", Ids: []string{res.Items[0].Id}}))
+
+			res = lease()
+			require.Len(t, res.Items, 1)
+			require.Equal(t, "two", res.Items[0].Reference)
+			require.Equal(t, int32(2), res.Items[0].Attempts)
+			require.NoError(t, c.QueueRetry(ctx, &pb.QueueRetryRequest{QueueName: "q", Items: []*pb.QueueRetryItem{{Id: res.Items[0].Id, Dead: true}}}))
+
+			f.clock.Advance(time.Hour)
+			require.Equal(t, "later", lease().Items[0].Reference)
+
+			var list pb.QueuesListResponse
+			require.NoError(t, c.QueuesList(ctx, &list, &client.ListOptions{Pivot: "e"}))
+			require.Len(t, list.Items, 1)
+			require.Equal(t, "q", list.Items[0].QueueName)
+			require.NoError(t, c.QueuesDelete(ctx, &pb.QueuesDeleteRequest{QueueName: "q"}))
+			requireFault(t, c.QueuesInfo(ctx, &pb.QueuesInfoRequest{QueueName: "q"}, &info),
+				400, "queue does not exist; no such queue named 'q'")
+		})
+	}
+}
+
+func TestOfficialClientSees454(t *testing.T) {
+	f := newFixture(t, querator.Options{})
+	c := f.official()
+	f.create("q")
+	got := make(chan error, 1)
+	go func() {
+		got <- c.QueueLease(t.Context(), &pb.QueueLeaseRequest{QueueName: "q", ClientId: "c", BatchSize: 1, RequestTimeout: "1s"}, &pb.QueueLeaseResponse{})
+	}()
+	f.waiting("q", 1)
+	f.clock.Advance(time.Second)
+	err := soon(t, got)
+	requireFault(t, err, 454, client.MsgRequestTimeout)
+	require.Contains(t, err.Error(), "Retry Request")
+}
+
+func TestLeaseOverProtobufFitsTheReserveFamily(t *testing.T) {
+	// Claims are byte for byte alike in both families: the newer client's messages read the
+	// older route's replies.
+	f := newFixture(t, querator.Options{})
+	f.create("q")
+	f.ok("/v1/queue.produce", produceBody("q", 1))
+
+	a := f.do("POST", "/v1/queue.reserve", "\n\x01q\x10\x01\x1a\x01c\"\x021m", "Content-Type", "application/protobuf")
+
+	require.Equal(t, 200, a.status, a.body)
+	require.Equal(t, "application/protobuf", a.header.Get("Content-Type"))
+	require.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"))
+	var res pb.QueueLeaseResponse
+	require.NoError(t, proto.Unmarshal([]byte(a.body), &res))
+	require.Equal(t, "r0", res.Items[0].Reference)
+}
+
+func TestMessagesOfOtherProtocolsAreItems(t *testing.T) {
+	f := newFixture(t, querator.Options{})
+	f.create("q")
+	for _, m := range []core.NewMessage{
+		{Labels: core.Labels{ContentType: core.ContentJSON}, Payload: []byte(`{ "b":1.50, "a" : "<&>" }`)},
+		{Labels: core.Labels{ContentType: core.ContentText, Encoding: "text", Kind: "not \xff UTF-8"}, Payload: []byte("t")},
+		{Labels: core.Labels{ContentType: core.ContentBytes, Encoding: "bytes"}, Payload: []byte{0}},
+	} {
+		_, err := f.engine.Push(context.Background(), core.PushParams{Protocol: core.ProtocolQueen, Items: []core.PushItem{{Queue: "q", NewMessage: m}}})
+		require.NoError(t, err)
+	}
+
+	_, _, items := f.lease("q", 10)
+
+	require.Len(t, items, 3)
+	require.Equal(t, "json", items[0]["encoding"])
+	require.Equal(t, "eyAiYiI6MS41MCwgImEiIDogIjwmPiIgfQ==", items[0]["bytes"], "byte for byte")
+	require.Equal(t, "text", items[1]["encoding"])
+	require.Equal(t, "not \uFFFD UTF-8", items[1]["kind"])
+	require.Equal(t, "AA==", items[2]["bytes"])
+}
+
+func TestItemsHaveAContentType(t *testing.T) {
+	f := newFixture(t, querator.Options{})
+	f.create("q")
+	f.ok("/v1/queue.produce", `{"queue_name":"q","request_timeout":"1m","items":[
+		{"encoding":"application/json","utf8":"{\"n\":1}"},{"encoding":"JSON","bytes":"W10="},{"encoding":"application/x+json; v=1","utf8":"1"},
+		{"encoding":"json","utf8":"{broken"},{"utf8":"{}"},{"bytes":"e30="},{"encoding":"json"},{"encoding":"json","bytes":"Iv8i"}]}`)
+
+	got, err := f.engine.Claim(t.Context(), core.ClaimParams{Protocol: core.ProtocolCloudflare, Queue: "q", Messages: 10})
+
+	require.NoError(t, err)
+	var types []core.ContentType
+	for _, d := range got.Partitions[0].Messages {
+		types = append(types, d.ContentType)
+	}
+	require.Equal(t, []core.ContentType{
+		core.ContentJSON, core.ContentJSON, core.ContentJSON,
+		core.ContentText, core.ContentText, core.ContentBytes, core.ContentBytes, core.ContentBytes,
+	}, types)
+}
+
+// requireRoundTrip produces a payload through the official client and requires the same bytes back, in both encodings.
+func requireRoundTrip(t *testing.T, f *fixture, c *client.Client, payload string) {
+	t.Helper()
+	ctx := t.Context()
+	require.NoError(t, c.QueueProduce(ctx, &pb.QueueProduceRequest{QueueName: "q", RequestTimeout: "1m", Items: []*pb.QueueProduceItem{
+		{Bytes: []byte(payload), Encoding: "json"}, {Bytes: []byte(payload)},
+	}}))
+	var res pb.QueueLeaseResponse
+	require.NoError(t, c.QueueLease(ctx, &pb.QueueLeaseRequest{QueueName: "q", ClientId: "c", BatchSize: 1, RequestTimeout: "1m"}, &res))
+	require.Equal(t, payload, string(res.Items[0].Bytes))
+	items := f.ok("/v1/queue.lease", leaseBody("q", "c", 1, "1m")).items(t)
+	got, _ := items[0]["bytes"].(string)
+	require.Equal(t, base64.StdEncoding.EncodeToString([]byte(payload)), got)
+	require.Equal(t, "json", res.Items[0].Encoding)
+	require.NotContains(t, items[0], "encoding")
+}

@@ -1,0 +1,148 @@
+package querator_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/adapters/querator"
+	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/core/coretest"
+	"github.com/leasehold/leasehold/store/memory"
+)
+
+// fixture is a listener over an engine whose clock stands still.
+type fixture struct {
+	t       *testing.T
+	clock   *coretest.Clock
+	engine  *core.Engine
+	handler http.Handler
+}
+
+func newFixture(t *testing.T, o querator.Options) *fixture {
+	t.Helper()
+	clock := coretest.New(coretest.Start)
+	store := memory.New()
+	engine, err := core.New(t.Context(), store, core.Options{Clock: clock})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, engine.Shutdown(context.Background()))
+		require.NoError(t, store.Close())
+	})
+	return &fixture{t: t, clock: clock, engine: engine, handler: querator.New(engine, o)}
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// items decodes the items of a lease reply; id, reference and so on are looked up by JSON name.
+func (a answer) items(t *testing.T) []map[string]any {
+	t.Helper()
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	var m struct{ Items []map[string]any }
+	require.NoError(t, json.Unmarshal([]byte(a.body), &m))
+	return m.Items
+}
+
+// message returns the message of a Reply.
+func (a answer) message(t *testing.T) string {
+	t.Helper()
+	var m struct {
+		Code    int
+		Message string
+	}
+	require.NoError(t, json.Unmarshal([]byte(a.body), &m), a.body)
+	require.Equal(t, a.status, m.Code)
+	return m.Message
+}
+
+// do sends one request; headers come in pairs.
+func (f *fixture) do(method, path, body string, headers ...string) answer {
+	return f.send(f.t.Context(), method, path, body, headers...)
+}
+
+func (f *fixture) send(ctx context.Context, method, path, body string, headers ...string) answer {
+	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		if r.Header.Del(headers[i]); headers[i+1] != "" {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	w := httptest.NewRecorder()
+	f.handler.ServeHTTP(w, r)
+	res := w.Result()
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		panic(err)
+	}
+	return answer{res.StatusCode, res.Header, string(b)}
+}
+
+// post sends a JSON body.
+func (f *fixture) post(path, body string) answer { return f.do(http.MethodPost, path, body) }
+
+// ok sends a JSON body that must succeed.
+func (f *fixture) ok(path, body string) answer {
+	f.t.Helper()
+	a := f.post(path, body)
+	require.Equal(f.t, http.StatusOK, a.status, a.body)
+	return a
+}
+
+// later sends a request and returns where its answer will come.
+func (f *fixture) later(ctx context.Context, path, body string) <-chan answer {
+	c := make(chan answer, 1)
+	go func() { c <- f.send(ctx, http.MethodPost, path, body) }()
+	return c
+}
+
+// create makes a queue with a lease timeout of 1m and an expire timeout of 1h.
+func (f *fixture) create(name string, more ...string) {
+	f.t.Helper()
+	f.ok("/v1/queues.create", `{"queue_name":"`+name+`","lease_timeout":"1m","expire_timeout":"1h","requested_partitions":1`+strings.Join(more, "")+`}`)
+}
+
+// patience bounds how long a test waits for another goroutine.
+const patience = 10 * time.Second
+
+// waiting waits until n leases of a queue are parked.
+func (f *fixture) waiting(queue string, n int) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		s, err := f.engine.QueueStats(f.t.Context(), queue, "")
+		require.NoError(f.t, err)
+		if s.ClaimsWaiting == n {
+			return
+		}
+		runtime.Gosched()
+	}
+	f.t.Fatalf("there were never %d leases waiting on %s", n, queue)
+}
+
+// soon receives from c, or fails the test.
+func soon[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatal("no answer")
+		panic("unreachable")
+	}
+}

@@ -1,0 +1,124 @@
+package querator
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/google/uuid"
+
+	"github.com/leasehold/leasehold/core"
+)
+
+// itemPlace is what an item id says: the place of an item among what waits in its partition. It
+// changes whenever the item comes back, and the id with it, so that ids ascend in the order in
+// which a partition hands items out and an old id names nothing.
+type itemPlace struct {
+	// second is the second of the turn, in seconds since the Unix epoch.
+	second int64
+	// turn orders the partition's items; offset is the item's place in the log, below 2^48.
+	turn   uint64
+	offset int64
+}
+
+// idCodec makes and reads item ids. The last two bytes of an id are a keyed hash over the
+// partition and all of it, so that an id of another partition, of an older queue of the same name
+// or a guess names no item instead of somebody else's.
+type idCodec struct {
+	k0, k1 uint64
+}
+
+// newIDCodec derives its key from a secret that every server of one store shares, so that ids say
+// nothing about other uses of the secret.
+func newIDCodec(secret []byte) *idCodec {
+	key := sha256.Sum256(append([]byte("querator item id\x00"), secret...))
+	return &idCodec{k0: binary.LittleEndian.Uint64(key[:8]), k1: binary.LittleEndian.Uint64(key[8:16])}
+}
+
+// SourceID returns the item id of the message at ref in partition, as a claim would show it. It is
+// what a message that moves to a dead queue remembers of where it came from; secret is the
+// store's, as Engine.Secret returns it.
+func SourceID(secret []byte, partition uuid.UUID, ref core.ItemRef) string {
+	place := itemPlace{second: ref.Second, turn: uint64(ref.Turn), offset: ref.Offset}
+	if place.turn == 0 {
+		place.turn = uint64(core.OwnTurn(ref.Offset))
+	}
+	return string(newIDCodec(secret).append(nil, partition, place))
+}
+
+// append appends the id of the item at place in partition to dst.
+func (c *idCodec) append(dst []byte, partition uuid.UUID, place itemPlace) []byte {
+	var k [ksuidBytes]byte
+	binary.BigEndian.PutUint32(k[:], uint32(place.second-ksuidEpoch)) //nolint:gosec // wraps in 2150, as every KSUID does
+	binary.BigEndian.PutUint64(k[4:], place.turn)
+	putUint48(k[12:], uint64(place.offset)) //nolint:gosec // offsets are positive
+	binary.BigEndian.PutUint16(k[18:], c.hash(partition, k[:18]))
+	return appendKSUID(dst, &k)
+}
+
+// parse reads an id of partition. ok is false for a well-formed id that this partition never
+// gave out; an error is one of the protocol's texts about malformed ids.
+func (c *idCodec) parse(id string, partition uuid.UUID) (place itemPlace, ok bool, err error) {
+	k, err := parseKSUID(id)
+	if err != nil {
+		return place, false, err
+	}
+	if binary.BigEndian.Uint16(k[18:]) != c.hash(partition, k[:18]) {
+		return place, false, nil
+	}
+	place.second = int64(binary.BigEndian.Uint32(k[:])) + ksuidEpoch
+	place.turn = binary.BigEndian.Uint64(k[4:])
+	place.offset = int64(uint48(k[12:])) //nolint:gosec // 48 bits fit
+	return place, true, nil
+}
+
+func putUint48(b []byte, v uint64) {
+	binary.BigEndian.PutUint16(b, uint16(v>>32)) //nolint:gosec // the upper 16 of 48 bits
+	binary.BigEndian.PutUint32(b[2:], uint32(v)) //nolint:gosec // the lower 32 of 48 bits
+}
+
+func uint48(b []byte) uint64 {
+	return uint64(binary.BigEndian.Uint16(b))<<32 | uint64(binary.BigEndian.Uint32(b[2:]))
+}
+
+// hash returns 16 bits of SipHash-2-4 over the partition and the rest of the id. SipHash is made
+// for keyed hashes of short inputs; an HMAC would cost more than the rest of a claim.
+func (c *idCodec) hash(partition uuid.UUID, rest []byte) uint16 {
+	s := sip{c.k0 ^ 0x736f6d6570736575, c.k1 ^ 0x646f72616e646f6d, c.k0 ^ 0x6c7967656e657261, c.k1 ^ 0x7465646279746573}
+	s.word(binary.LittleEndian.Uint64(partition[:8]))
+	s.word(binary.LittleEndian.Uint64(partition[8:]))
+	s.word(binary.LittleEndian.Uint64(rest[:8]))
+	s.word(binary.LittleEndian.Uint64(rest[8:16]))
+	// 34 bytes in all: the last word holds two bytes and the length.
+	s.word(uint64(rest[16]) | uint64(rest[17])<<8 | 34<<56)
+	s[2] ^= 0xff
+	s.round()
+	s.round()
+	s.round()
+	s.round()
+	v := s[0] ^ s[1] ^ s[2] ^ s[3]
+	return uint16(v) //nolint:gosec // 16 bits are what the id has room for
+}
+
+// sip is the state of SipHash-2-4.
+type sip [4]uint64
+
+func (s *sip) word(m uint64) {
+	s[3] ^= m
+	s.round()
+	s.round()
+	s[0] ^= m
+}
+
+func (s *sip) round() {
+	s[0] += s[1]
+	s[1] = bits.RotateLeft64(s[1], 13) ^ s[0]
+	s[0] = bits.RotateLeft64(s[0], 32)
+	s[2] += s[3]
+	s[3] = bits.RotateLeft64(s[3], 16) ^ s[2]
+	s[0] += s[3]
+	s[3] = bits.RotateLeft64(s[3], 21) ^ s[0]
+	s[2] += s[1]
+	s[1] = bits.RotateLeft64(s[1], 17) ^ s[2]
+	s[2] = bits.RotateLeft64(s[2], 32)
+}

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"os"
+	"time"
+
+	"github.com/leasehold/leasehold/adapters/cfqueues"
+	"github.com/leasehold/leasehold/adapters/queen"
+	"github.com/leasehold/leasehold/adapters/querator"
+	"github.com/leasehold/leasehold/core"
+)
+
+// protocols lists the protocols' listeners.
+func (a *App) protocols(engine *core.Engine) []spec {
+	specs := []spec{
+		{"queen", "queen-addr", a.cfg.QueenAddr, queen.New(engine, queen.Options{
+			Logger: a.log, Now: time.Now, Observer: a.metrics,
+		})},
+		{"cfqueues", "cfqueues-addr", a.cfg.CfqueuesAddr, cfqueues.New(engine, cfqueues.Options{
+			Logger: a.log, Now: time.Now, Observer: a.metrics,
+		})},
+	}
+	for _, s := range a.cfg.QueratorAddr {
+		e := splitFamily(s)
+		// The family was checked with the rest of the configuration.
+		generation, _ := querator.ParseGeneration(e.family)
+		specs = append(specs, spec{"querator", "querator-addr", e.addr, querator.New(engine, querator.Options{
+			Generation: generation, Version: version(), Metrics: a.metrics.handler(),
+			Logger: a.log, Now: time.Now, Observer: a.metrics,
+		})})
+	}
+	return specs
+}
+
+// pid is the process's id, for the log line that a supervisor may look for.
+func pid() int { return os.Getpid() }

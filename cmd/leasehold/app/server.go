@@ -1,0 +1,76 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// How long the parts of a connection may take. Bodies and answers have no
+// limit, since both a large push and a long poll are meant to take their time.
+const (
+	headerTimeout = 10 * time.Second
+	// idleTimeout is longer than the 90 s after which common clients give an
+	// idle connection up: the side that closes first should be the client.
+	idleTimeout = 5 * time.Minute
+)
+
+// server is one listener with its HTTP server.
+type server struct {
+	name string
+	ln   net.Listener
+	http *http.Server
+	// served is closed when no new connection is accepted any more.
+	served chan struct{}
+	// drained receives the result of the graceful end.
+	drained chan error
+}
+
+// listen opens a listener. Nothing is served before serve.
+func listen(ctx context.Context, name, addr string, h http.Handler, log *slog.Logger) (*server, error) {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &server{
+		name: name, ln: ln, served: make(chan struct{}), drained: make(chan error, 1),
+		http: &http.Server{
+			Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+			// "OPTIONS *" is the protocol's to answer, as any other request.
+			DisableGeneralOptionsHandler: true,
+			ErrorLog:                     slog.NewLogLogger(log.With("listener", name).Handler(), slog.LevelWarn),
+		},
+	}, nil
+}
+
+// serve accepts connections until the server is closed; a failure before that
+// goes to failed.
+func (s *server) serve(failed func(error)) {
+	go func() {
+		defer close(s.served)
+		if err := s.http.Serve(s.ln); !errors.Is(err, http.ErrServerClosed) {
+			failed(err)
+		}
+	}()
+}
+
+// stopAccepting closes the listener and idle connections and returns at once;
+// requests being worked on go on until their answers are sent or ctx ends.
+func (s *server) stopAccepting(ctx context.Context) {
+	go func() { s.drained <- s.http.Shutdown(ctx) }()
+	<-s.served
+}
+
+// finish waits until every answer is sent. What is left when ctx ends is cut
+// off.
+func (s *server) finish(ctx context.Context) error {
+	select {
+	case err := <-s.drained:
+		return err
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), s.http.Close())
+	}
+}

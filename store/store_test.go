@@ -1,0 +1,65 @@
+package store_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/store"
+)
+
+func TestOpenFindsThePlaceInTheURL(t *testing.T) {
+	for name, c := range map[string]struct{ url, dir, at string }{
+		"default":       {"", "data", "data"},
+		"sqlite":        {"sqlite:other", "data", "other"},
+		"sqlite slash":  {"sqlite://other", "data", "other"},
+		"bare relative": {"other/deep", "data", "other/deep"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			s, err := store.Open(t.Context(), c.url, store.Options{Dir: c.dir})
+			require.NoError(t, err)
+			assert.DirExists(t, c.at)
+			require.NoError(t, s.Close())
+			files, err := filepath.Glob(filepath.Join(c.at, "*"))
+			require.NoError(t, err)
+			assert.NotEmpty(t, files)
+			if c.at != c.dir {
+				assert.NoDirExists(t, c.dir)
+			}
+		})
+	}
+	t.Run("absolute", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "a")
+		s, err := store.Open(t.Context(), "sqlite:"+dir, store.Options{Dir: "unused"})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		assert.DirExists(t, dir)
+	})
+}
+
+func TestOpenMemory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s, err := store.Open(t.Context(), "memory:", store.Options{Dir: "data"})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	assert.NoDirExists(t, "data")
+}
+
+func TestOpenRefusesWhatItDoesNotKnow(t *testing.T) {
+	for url, code := range map[string]core.Code{
+		"postgres://u:hush@h/d":   core.CodeUnimplemented,
+		"postgresql://u:hush@h/d": core.CodeUnimplemented,
+		"mysql://u:hush@h/d":      core.CodeInvalid,
+		"sqlite:":                 core.CodeInvalid,
+		"sqlite://":               core.CodeInvalid,
+	} {
+		_, err := store.Open(t.Context(), url, store.Options{Dir: t.TempDir()})
+		require.Error(t, err, url)
+		assert.Equal(t, code, core.CodeOf(err), url)
+		assert.NotContains(t, err.Error(), "hush")
+	}
+}
