@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"slices"
 
 	"github.com/google/uuid"
 )
@@ -181,7 +180,7 @@ func (p *pass) deadLetter(g *ackGroup, dead *deadOffset) error {
 	if len(msgs) == 0 {
 		return nil
 	}
-	p.cs.DeadLetters = append(slices.Clip(p.cs.DeadLetters), DeadLetter{
+	p.cs.DeadLetters = append(p.cs.DeadLetters, DeadLetter{
 		ID: NewMessageID(p.now), Queue: g.part.Queue, Partition: g.part.Key, Group: g.group, Error: dead.text,
 		Retries: dead.retries, FailedAt: p.now, Message: msgs[0],
 	})

@@ -288,7 +288,7 @@ func (e *Engine) discover(ctx context.Context, en *entry) {
 			continue
 		}
 		if err := e.join(ctx, c, en); err != nil {
-			e.log.Warn("a waiting claim cannot be shown a queue", "queue", en.q().Name, "error", err)
+			e.log.WarnContext(ctx, "a waiting claim cannot be shown a queue", "queue", en.q().Name, "error", err)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (e *Engine) insert(ctx context.Context, p *part, hash uint64, offset int64)
 		from := e.windowStart(ctx, p)
 		if e.dedupCount >= e.opts.MaxDedupEntries {
 			from = max(from, offset-int64(t.used)/2)
-			e.log.Warn("the memory for transaction ids is used up and the deduplication window gets shorter",
+			e.log.WarnContext(ctx, "the memory for transaction ids is used up and the deduplication window gets shorter",
 				"queue", p.entry.q().Name, "partition", p.Name, "entries", e.dedupCount)
 		}
 		t.rebuild(from)
@@ -365,11 +365,8 @@ func (e *Engine) candidates(ctx context.Context, p *part, transaction string) ([
 		slices.Sort(offs)
 		return offs, nil
 	}
-	id, err := uuid.Parse(transaction)
-	if err != nil {
-		return nil, nil
-	}
-	if at, ok := MessageIDTime(id); ok {
+	id, invalid := uuid.Parse(transaction)
+	if at, ok := MessageIDTime(id); ok && invalid == nil {
 		if off, err := e.byTime(ctx, p, id, at); err != nil || off != 0 {
 			return []int64{off}, err
 		}

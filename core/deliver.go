@@ -79,7 +79,6 @@ func (e *Engine) giveBack(c *claimReq) {
 type leaseIndex struct {
 	mu   sync.Mutex
 	rows map[leaseKey]*leaseRefs
-	next Time
 }
 
 type leaseKey struct {

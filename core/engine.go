@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -45,7 +44,7 @@ func (o *Options) fill() {
 		o.Clock = NewSystemClock()
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Observer == nil {
 		o.Observer = noObserver{}
@@ -138,7 +137,7 @@ func New(ctx context.Context, store Store, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e.retainAt = e.clock.Now().Add(opts.SweepEvery)
-	go e.run()
+	go e.run() //nolint:gosec // the dispatcher outlives the call that starts it
 	e.inbox.wake()
 	return e, nil
 }

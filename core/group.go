@@ -187,6 +187,7 @@ func (e *Engine) learn(ed *edit) {
 			if b.ready(now) {
 				h.due += n
 			}
+		case BatchEmpty:
 		}
 		if b.Last > ed.row.Frontier.Offset {
 			h.covered += b.Covered.Messages

@@ -8,7 +8,7 @@ import (
 
 // ImportLeased appends a message that is leased already, with attempts as given: a leased batch above the frontier, so that
 // claims pass it over. It returns the item's place.
-func (e *Engine) ImportLeased(ctx context.Context, queue string, ordinal int32, n NewMessage, attempts int32, until Time) (ItemRef, error) {
+func (e *Engine) ImportLeased(_ context.Context, queue string, ordinal int32, n NewMessage, attempts int32, until Time) (ItemRef, error) {
 	en := e.cat.byName(queue)
 	if en == nil {
 		return ItemRef{}, noQueue("import", queue)

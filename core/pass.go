@@ -16,8 +16,8 @@ type pass struct {
 	edits map[RowKey]*edit
 	order []*edit
 	cs    *ChangeSet
-	// seeds place rows that do not exist yet.
-	seeds map[RowKey]int64
+	// trial is the request being tried, nil between requests.
+	trial *trial
 	// counts are settlements by outcome, for metrics.
 	counts map[countKey]int
 	// placed says where the segments of the change set went, once it is committed.
@@ -34,6 +34,9 @@ type countKey struct {
 
 func (p *pass) count(proto Protocol, q *Queue, outcome string, n int64) {
 	if n > 0 {
+		if p.counts == nil {
+			p.counts = map[countKey]int{}
+		}
 		p.counts[countKey{proto, q.Name, outcome}] += int(n)
 	}
 }
@@ -41,6 +44,14 @@ func (p *pass) count(proto Protocol, q *Queue, outcome string, n int64) {
 // edit returns a locked row, or nil where another replica holds it or its partition is gone.
 func (p *pass) edit(key RowKey) *edit {
 	if ed := p.edits[key]; ed != nil {
+		if t := p.trial; t != nil {
+			if _, ok := t.saved[ed]; !ok {
+				if t.saved == nil {
+					t.saved = map[*edit]snapshot{}
+				}
+				t.saved[ed] = ed.snapshot()
+			}
+		}
 		return ed
 	}
 	row := p.tx.Row(key)
@@ -53,35 +64,48 @@ func (p *pass) edit(key RowKey) *edit {
 	return ed
 }
 
+// trial is what attempt needs to undo a request that fails.
+type trial struct {
+	saved                                                   map[*edit]snapshot
+	segments, sources, schedule, unschedule, letters, drops int
+	registers, unregisters, order                           int
+}
+
 // attempt runs fn; if it fails, no row and no part of the change set that fn wrote stays.
 func (p *pass) attempt(fn func() error) error {
-	saved := make(map[*edit]snapshot, len(p.order))
-	for _, ed := range p.order {
-		saved[ed] = ed.snapshot()
+	cs := p.cs
+	p.trial = &trial{
+		segments: len(cs.Segments), sources: len(cs.FreeSources), schedule: len(cs.Schedule), unschedule: len(cs.Unschedule),
+		letters: len(cs.DeadLetters), drops: len(cs.DropDeadLetters), registers: len(cs.Register), unregisters: len(cs.Unregister),
+		order: len(p.order),
 	}
-	cs, counts := *p.cs, p.counts
-	cs.Segments = slices.Clone(cs.Segments)
-	p.counts = map[countKey]int{}
+	counts := p.counts
+	p.counts = nil
 	err := fn()
 	if err == nil {
 		for k, n := range p.counts {
 			counts[k] += n
 		}
-		p.counts = counts
-		return nil
+	} else {
+		p.undo(p.trial)
 	}
-	*p.cs, p.counts = cs, counts
-	kept := p.order[:0]
-	for _, ed := range p.order {
-		if s, ok := saved[ed]; ok {
-			ed.rollback(s)
-			kept = append(kept, ed)
-		} else {
-			delete(p.edits, ed.row.Key)
-		}
-	}
-	p.order = kept
+	p.counts, p.trial = counts, nil
 	return err
+}
+
+func (p *pass) undo(t *trial) {
+	for ed, s := range t.saved {
+		ed.rollback(s)
+	}
+	for _, ed := range p.order[t.order:] {
+		delete(p.edits, ed.row.Key)
+	}
+	p.order = p.order[:t.order]
+	cs := p.cs
+	cs.Segments, cs.FreeSources = cs.Segments[:t.segments], cs.FreeSources[:t.sources]
+	cs.Schedule, cs.Unschedule = cs.Schedule[:t.schedule], cs.Unschedule[:t.unschedule]
+	cs.DeadLetters, cs.DropDeadLetters = cs.DeadLetters[:t.letters], cs.DropDeadLetters[:t.drops]
+	cs.Register, cs.Unregister = cs.Register[:t.registers], cs.Unregister[:t.unregisters]
 }
 
 // queue returns the queue of a row's partition.
@@ -154,20 +178,23 @@ func (p *pass) appendDead(target *part, from *part, m *Message, b *Batch) {
 // spot is where a message of the change set lies: a segment, and an index in it.
 type spot struct{ segment, index int }
 
-// append adds a segment to the change set, joined to the last one where they fit, and returns where its first message lies.
+// append adds a segment to the change set, joined to the last one of the same request where they fit, and returns where
+// its first message lies. Stores join the segments of different requests.
 func (p *pass) append(seg NewSegment) spot {
-	if n := len(p.cs.Segments); n > 0 {
+	from := 0
+	if p.trial != nil {
+		from = p.trial.segments
+	}
+	if n := len(p.cs.Segments); n > from {
 		last := &p.cs.Segments[n-1]
 		if last.Partition == seg.Partition && last.Know == seg.Know && last.Fits(&seg) {
 			at := spot{n - 1, last.Count}
-			joined := *last
-			joined.Header, joined.Body, joined.Sources = slices.Clip(last.Header), slices.Clip(last.Body), slices.Clip(last.Sources)
-			joined.Join(&seg)
-			*last = joined
+			last.Join(&seg)
 			return at
 		}
 	}
-	p.cs.Segments = append(slices.Clip(p.cs.Segments), seg)
+	seg.Header, seg.Body, seg.Sources = slices.Clip(seg.Header), slices.Clip(seg.Body), slices.Clip(seg.Sources)
+	p.cs.Segments = append(p.cs.Segments, seg)
 	return spot{len(p.cs.Segments) - 1, 0}
 }
 
@@ -269,8 +296,9 @@ func (e *Engine) splitUpdate(ctx context.Context, ops []*opReq, plans []plan, er
 	switch CodeOf(err) {
 	case CodeUnavailable, CodeUnknown, CodeFull, CodeReadOnly, CodeClosed, CodeLocked, CodeFormat:
 		return false
+	default:
 	}
-	e.log.Warn("a commit failed and is tried again in parts", "operations", len(ops), "claims", len(plans), "error", err)
+	e.log.WarnContext(ctx, "a commit failed and is tried again in parts", "operations", len(ops), "claims", len(plans), "error", err)
 	if len(plans) > 0 {
 		for i := range plans {
 			e.putBack(&plans[i])

@@ -60,7 +60,7 @@ func (e *Engine) planGroup(ctx context.Context, g *group, now Time) plan {
 		}
 		at, err := e.store.Locate(ctx, h.part.Key, g.reg.Start)
 		if err != nil {
-			e.log.Error("the start of a consumer group cannot be found", "queue", g.entry.q().Name, "group", g.name, "error", err)
+			e.log.ErrorContext(ctx, "the start of a consumer group cannot be found", "queue", g.entry.q().Name, "group", g.name, "error", err)
 			continue
 		}
 		pl.seeds[h.part.Key] = at

@@ -387,7 +387,7 @@ func (e *Engine) failPushes(ctx context.Context, reqs []*pushReq, err error) {
 	code := CodeOf(err)
 	final := code == CodeUnavailable || code == CodeUnknown || code == CodeFull || code == CodeReadOnly || code == CodeClosed || code == CodeFormat
 	if final || len(reqs) == 1 {
-		e.log.Error("a push commit failed", "requests", len(reqs), "code", code.String(), "error", err)
+		e.log.ErrorContext(ctx, "a push commit failed", "requests", len(reqs), "code", code.String(), "error", err)
 		for _, r := range reqs {
 			r.fail(WrapError(CodeInternal, "push", err))
 		}

@@ -7,7 +7,7 @@ import (
 
 // SettleItems settles messages of a shared claim, all or nothing (Querator). CodeNoMessage or CodeNotLeased with the item's index.
 // An item named twice counts once.
-func (e *Engine) SettleItems(ctx context.Context, x SettleItemsParams) error {
+func (e *Engine) SettleItems(_ context.Context, x SettleItemsParams) error {
 	en := e.cat.byName(x.Queue)
 	if en == nil {
 		return noQueue("settle", x.Queue)
@@ -66,7 +66,7 @@ func (p *pass) settleItems(ed *edit, items []ItemSettlement) error {
 }
 
 // SettleMessages settles messages one by one and permissively (Cloudflare).
-func (e *Engine) SettleMessages(ctx context.Context, queue string, items []MessageSettlement) ([]MessageSettled, error) {
+func (e *Engine) SettleMessages(_ context.Context, queue string, items []MessageSettlement) ([]MessageSettled, error) {
 	en := e.cat.byName(queue)
 	if en == nil {
 		return nil, noQueue("settle", queue)

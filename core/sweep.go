@@ -118,7 +118,7 @@ func (e *Engine) afterSweep(*pass) {
 func (e *Engine) scheduleOp(ctx context.Context, now Time) *opReq {
 	due, err := e.store.Due(ctx, now, sweepDue)
 	if err != nil {
-		e.log.Error("delayed messages cannot be read", "error", err)
+		e.log.ErrorContext(ctx, "delayed messages cannot be read", "error", err)
 		return nil
 	}
 	if len(due) == 0 {
@@ -126,7 +126,6 @@ func (e *Engine) scheduleOp(ctx context.Context, now Time) *opReq {
 	}
 	op := &opReq{after: e.afterSweep}
 	op.apply = func(p *pass) error {
-		p.cs.Unschedule = slices.Clip(p.cs.Unschedule)
 		for i := range due {
 			p.cs.Unschedule = append(p.cs.Unschedule, due[i].Seq)
 			if e.cat.partByKey(due[i].Segment.Partition) == nil {
@@ -145,7 +144,7 @@ func (e *Engine) scheduleOp(ctx context.Context, now Time) *opReq {
 func (e *Engine) leaseOp(ctx context.Context, now Time) *opReq {
 	keys, err := e.store.Expired(ctx, now, sweepRows)
 	if err != nil {
-		e.log.Error("expired leases cannot be read", "error", err)
+		e.log.ErrorContext(ctx, "expired leases cannot be read", "error", err)
 		return nil
 	}
 	if len(keys) == 0 {
@@ -177,14 +176,14 @@ type stale struct {
 func (e *Engine) expiryOp(ctx context.Context, now Time) *opReq {
 	refs, err := e.store.ExpiredSegments(ctx, now, sweepSegments)
 	if err != nil {
-		e.log.Error("expired messages cannot be read", "error", err)
+		e.log.ErrorContext(ctx, "expired messages cannot be read", "error", err)
 		return nil
 	}
 	var stales []stale
 	for _, ref := range refs {
 		s, err := e.examine(ctx, ref, now)
 		if err != nil {
-			e.log.Error("the header of a segment cannot be read", "partition_key", int64(ref.Partition), "offset", ref.First, "error", err)
+			e.log.ErrorContext(ctx, "the header of a segment cannot be read", "partition_key", int64(ref.Partition), "offset", ref.First, "error", err)
 			continue
 		}
 		stales = append(stales, s)
@@ -258,7 +257,7 @@ func (e *Engine) groupsOf(ctx context.Context, stales []stale) map[PartitionKey]
 	for en := range queues {
 		rows, err := e.store.Rows(ctx, RowsParams{Queue: en.q().ID, Now: e.clock.Now()})
 		if err != nil {
-			e.log.Error("the groups of a queue cannot be read", "queue", en.q().Name, "error", err)
+			e.log.ErrorContext(ctx, "the groups of a queue cannot be read", "queue", en.q().Name, "error", err)
 			continue
 		}
 		for i := range rows {
@@ -312,7 +311,7 @@ func (e *Engine) dropStale(ctx context.Context, stales []stale, now Time) {
 		keep = append(keep, s.ref)
 	}
 	if err := e.store.DeleteSegments(ctx, now, remove, keep); err != nil {
-		e.log.Error("expired segments cannot be deleted", "error", err)
+		e.log.ErrorContext(ctx, "expired segments cannot be deleted", "error", err)
 		return
 	}
 	e.relog(ctx, remove)
@@ -329,7 +328,7 @@ func (e *Engine) relog(ctx context.Context, refs []SegmentRef) {
 	for en := range queues {
 		logs, err := e.store.Partitions(ctx, en.q().ID)
 		if err != nil {
-			e.log.Error("the partitions of a queue cannot be read", "queue", en.q().Name, "error", err)
+			e.log.ErrorContext(ctx, "the partitions of a queue cannot be read", "queue", en.q().Name, "error", err)
 			continue
 		}
 		for i := range logs {
@@ -350,7 +349,7 @@ func (e *Engine) retain(ctx context.Context, now Time) {
 		}
 		en.retained = seen
 		if err := e.retainQueue(ctx, en, now); err != nil {
-			e.log.Error("settled segments cannot be deleted", "queue", en.q().Name, "error", err)
+			e.log.ErrorContext(ctx, "settled segments cannot be deleted", "queue", en.q().Name, "error", err)
 		}
 	}
 }

@@ -54,10 +54,12 @@ func (e *Engine) Transact(ctx context.Context, x TransactParams) (Transacted, er
 	op.apply = func(p *pass) error {
 		var err error
 		if lands, err = p.pushAll(ctx, r); err != nil {
+			p.forgetFresh(r)
 			return err
 		}
 		for _, g := range groups {
 			if err := p.ackAll(g, x.RequiredLeases); err != nil {
+				p.forgetFresh(r)
 				return err
 			}
 		}
@@ -150,6 +152,18 @@ func (p *pass) pushAll(ctx context.Context, r *pushReq) ([]landing, error) {
 		}
 	}
 	return lands, nil
+}
+
+// forgetFresh takes back the transaction ids of a request that is refused.
+func (p *pass) forgetFresh(r *pushReq) {
+	for i := range r.groups {
+		g := &r.groups[i]
+		for j := range g.msgs {
+			if k := (freshKey{g.part, g.msgs[j].TransactionID}); p.fresh[k] == g.msgs[j].ID {
+				delete(p.fresh, k)
+			}
+		}
+	}
 }
 
 // holds reports whether a message of the request has an id.
