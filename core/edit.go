@@ -311,6 +311,11 @@ func (e *edit) joinEmpty() {
 	}
 }
 
+// untouched reports whether the row began in this pass and nothing came of it: it is not written then, and begins again.
+func (e *edit) untouched() bool {
+	return e.began && e.row.Frontier.Offset == e.start && len(e.batches) == 0 && !e.keep
+}
+
 // change returns what the Update has to write of the row, and whether that is anything.
 func (e *edit) change() (RowChange, bool) {
 	c := RowChange{Key: e.row.Key, Move: e.moved, Frontier: e.row.Frontier, DeleteAll: e.dropAll}
@@ -322,7 +327,7 @@ func (e *edit) change() (RowChange, bool) {
 			c.Put = append(c.Put, e.batches[i].Batch)
 		}
 	}
-	if e.began && e.row.Frontier.Offset == e.start && len(e.batches) == 0 && !e.keep {
+	if e.untouched() {
 		return c, false
 	}
 	return c, c.Move || c.DeleteAll || len(c.Delete)+len(c.Put) > 0

@@ -168,7 +168,7 @@ func (e *Engine) learn(ed *edit) {
 		return
 	}
 	h := g.hint(p)
-	h.exists, h.frontier = ed.row.Exists, ed.row.Frontier.Offset
+	h.exists, h.frontier = ed.row.Exists && !ed.untouched(), ed.row.Frontier.Offset
 	h.covered, h.due, h.leased, h.waiting, h.exclusiveUntil = 0, 0, ed.row.Rest.Leased, ed.row.Rest.Waiting, 0
 	if u := ed.row.Rest.NextUntil; u != 0 && u <= now {
 		h.due = ed.row.Rest.Waiting

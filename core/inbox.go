@@ -200,8 +200,8 @@ func (e *Engine) turn(ctx context.Context) {
 	e.extraOps = nil
 	e.update(ctx, ops)
 	e.expireWaiting()
-	if e.again {
-		e.inbox.wake()
+	if e.again || len(e.active) > 0 {
+		e.inbox.wake() // what this turn committed may be for claims that wait
 	}
 	e.arm()
 }

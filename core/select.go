@@ -19,6 +19,9 @@ func (b *Batch) FirstTurn() Turn {
 // the others. It says what the fields of RowRequest mean, for stores that hold a row's batches in memory. The answer shares
 // the batches' pending sets.
 func SelectBatches(all []Batch, req RowRequest, f Frontier, now Time) ([]Batch, Rest) {
+	if len(all) == 0 {
+		return nil, Rest{}
+	}
 	picked := pickBatches(all, &req, &f, now)
 	out := make([]Batch, len(picked))
 	for i, b := range picked {

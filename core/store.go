@@ -188,6 +188,8 @@ type ChangeSet struct {
 	// DeadLetters adds, DropDeadLetters removes.
 	DeadLetters     []DeadLetter
 	DropDeadLetters []uuid.UUID
+	// Records are written without comparison, or deleted where the value is nil.
+	Records []Record
 	// Register adds registrations; one that exists keeps what it says. Unregister removes.
 	Register   []Registration
 	Unregister []RegistrationKey
@@ -196,7 +198,7 @@ type ChangeSet struct {
 // Empty reports whether the change set writes nothing.
 func (c *ChangeSet) Empty() bool {
 	return c == nil || len(c.Segments)+len(c.Rows)+len(c.Purge)+len(c.FreeSources)+len(c.Schedule)+len(c.Unschedule)+
-		len(c.DeadLetters)+len(c.DropDeadLetters)+len(c.Register)+len(c.Unregister) == 0
+		len(c.DeadLetters)+len(c.DropDeadLetters)+len(c.Records)+len(c.Register)+len(c.Unregister) == 0
 }
 
 // RowChange is the new state of one row.
@@ -267,6 +269,29 @@ type Records interface {
 	Record(ctx context.Context, kind, name string) ([]byte, error)
 	// PutRecord stores bytes under a name when what is there equals old (nil: nothing), else CodeConflict. A nil value deletes.
 	PutRecord(ctx context.Context, kind, name string, old, value []byte) error
+}
+
+// RecordLister lists records.
+type RecordLister interface {
+	// ListRecords returns up to Limit records of a kind whose names begin with Prefix and are greater than After, by name in
+	// byte order (with Reverse: less than After when it is not empty, in falling order).
+	ListRecords(ctx context.Context, p ListRecordsParams) ([]Record, error)
+}
+
+// Record is a small value under a kind and a name.
+type Record struct {
+	Kind, Name string
+	// Value is nil where a change set deletes the record.
+	Value []byte
+	// At is when it was written last, for age limits.
+	At Time
+}
+
+// ListRecordsParams are the arguments of Records.ListRecords.
+type ListRecordsParams struct {
+	Kind, Prefix, After string
+	Reverse             bool
+	Limit               int
 }
 
 // RowsParams are the arguments of Browser.Rows. An empty Group means every group.

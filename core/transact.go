@@ -65,13 +65,7 @@ func (e *Engine) Transact(ctx context.Context, x TransactParams) (Transacted, er
 		}
 		return nil
 	}
-	op.after = func(p *pass) {
-		for _, l := range lands {
-			if first := p.placed[l.at.segment].First; first > 0 {
-				e.insert(ctx, l.part, l.hash, first+int64(l.at.index))
-			}
-		}
-	}
+	op.after = func(p *pass) { e.land(ctx, p, lands) }
 	if err := e.submit(op); err != nil {
 		return Transacted{}, err
 	}

@@ -199,8 +199,9 @@ func walkImported(t *testing.T, open Open) {
 	r.push("q", 1, 20)
 	require.Len(t, r.lease("q", 10).offsets(), 10)
 	until := r.Now().Add(time.Hour)
-	at, err := r.ImportLeased(context.Background(), "q", 0, core.NewMessage{Payload: []byte("x")}, 1, until)
+	got, err := r.Import(context.Background(), "q", 0, []core.ImportItem{{NewMessage: core.NewMessage{Payload: []byte("x")}, Attempts: 1, LeasedUntil: until}})
 	require.NoError(t, err)
+	at := got[0].ItemRef
 	require.Equal(t, "F=10 leased-s[1-10] 1-10 leased-s[21] 21", r.show("q", ""))
 	require.NoError(t, r.SettleItems(context.Background(), core.SettleItemsParams{Queue: "q", Items: []core.ItemSettlement{{ItemRef: at}}}))
 	require.Equal(t, "F=10 leased-s[1-10] 1-10 empty[21]", r.show("q", ""))
