@@ -44,6 +44,10 @@ awk -v dir="$rd_work" '
 ' "$rd_readme"
 
 start() { # start COMMAND...: a server in the background, until it is ready
+  if curl -s -o /dev/null "$rd_ready"; then
+    echo "another server answers at $rd_ready already" >&2
+    return 1
+  fi
   # A process group of its own: "go run" does not pass a SIGTERM on.
   set -m
   LEASEHOLD_DATA_DIR="$rd_work/data" "$@" >"$rd_work/server.log" 2>&1 &

@@ -111,6 +111,7 @@ func (e *Engine) Claim(ctx context.Context, p ClaimParams) (Claimed, error) {
 			e.post(func() { e.unpark(c) })
 			return Claimed{}, WrapError(CodeCanceled, "claim", ctx.Err())
 		}
+		e.post(func() { e.cancel(c, ctx.Err()) })
 		<-c.done
 	}
 	if c.err != nil {
@@ -156,6 +157,9 @@ func (e *Engine) newClaim(ctx context.Context, p ClaimParams) (*claimReq, error)
 // accept takes a claim into its groups' lines.
 func (e *Engine) accept(ctx context.Context, c *claimReq) {
 	c.now = e.clock.Now()
+	if c.state.Load() != claimWaiting {
+		return
+	}
 	if e.closing.Load() {
 		c.fail(errClosed("claim"))
 		return
@@ -290,6 +294,14 @@ func (e *Engine) discover(ctx context.Context, en *entry) {
 		if err := e.join(ctx, c, en); err != nil {
 			e.log.WarnContext(ctx, "a waiting claim cannot be shown a queue", "queue", en.q().Name, "error", err)
 		}
+	}
+}
+
+// cancel ends a claim whose client left while it was in a pass, if that pass gave it nothing.
+func (e *Engine) cancel(c *claimReq, cause error) {
+	if c.state.Load() == claimWaiting {
+		e.unpark(c)
+		c.fail(WrapError(CodeCanceled, "claim", cause))
 	}
 }
 

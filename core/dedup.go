@@ -233,7 +233,7 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 	for i := range g.msgs {
 		m := &g.msgs[i]
 		if m.Hash != 0 && window > 0 {
-			first, found, err := e.seen(ctx, g.part, m, since)
+			first, found, err := e.seen(g.part, m, since, e.storedHeader(ctx))
 			if err != nil {
 				return err
 			}
@@ -262,8 +262,17 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 	return nil
 }
 
+// headerAt reads the segment that holds an offset: from the store between commits, from the transaction inside one.
+type headerAt func(partition PartitionKey, offset int64) ([]SegmentHeader, error)
+
+func (e *Engine) storedHeader(ctx context.Context) headerAt {
+	return func(p PartitionKey, off int64) ([]SegmentHeader, error) {
+		return e.store.Headers(ctx, HeadersParams{Partition: p, From: off, To: off})
+	}
+}
+
 // seen looks for an earlier message with the same transaction id inside the window.
-func (e *Engine) seen(ctx context.Context, p *part, m *Message, since Time) (first uuid.UUID, found bool, err error) {
+func (e *Engine) seen(p *part, m *Message, since Time, header headerAt) (first uuid.UUID, found bool, err error) {
 	p.dedup.each(m.Hash, func(off int64) bool {
 		if n := off - p.log.Head; n > 0 {
 			if n <= int64(len(p.flight)) && p.flight[n-1].transaction == m.TransactionID {
@@ -272,8 +281,7 @@ func (e *Engine) seen(ctx context.Context, p *part, m *Message, since Time) (fir
 			return !found
 		}
 		var segs []SegmentHeader
-		segs, err = e.store.Headers(ctx, HeadersParams{Partition: p.Key, From: off, To: off})
-		if err != nil {
+		if segs, err = header(p.Key, off); err != nil {
 			return false
 		}
 		if len(segs) == 1 && segs[0].AppendedAt > since {

@@ -65,6 +65,8 @@ func (e *edit) ack(lease uuid.UUID, items []ackItem, rules ackRules) (out []Acke
 		e.settle(xi, e.batches[xi].Pending.Upto(c))
 	}
 	if s > 0 {
+		// A negative answer settles what lies below it, like any other: delivery goes on from it.
+		e.settle(xi, e.batches[xi].Pending.Upto(s-1))
 		dead = e.negative(xi, s, worst, rules)
 	} else if xi >= 0 && len(e.batches[xi].Pending) == 0 && !e.batches[xi].keepsLease(e.now) {
 		e.row.Frontier.Retries, e.moved = 0, true

@@ -18,6 +18,8 @@ type pass struct {
 	cs    *ChangeSet
 	// trial is the request being tried, nil between requests.
 	trial *trial
+	// vain are rows in which a claim found nothing.
+	vain map[RowKey]bool
 	// counts are settlements by outcome, for metrics.
 	counts map[countKey]int
 	// placed says where the segments of the change set went, once it is committed.

@@ -21,6 +21,8 @@ type plan struct {
 	claims []*claimReq
 	seeds  map[PartitionKey]int64
 	due    int
+	// busy tells that a claim that waits on several queues is in the plan of another group of this pass.
+	busy bool
 }
 
 // plan chooses partitions for the claims of every group that has work.
@@ -33,6 +35,9 @@ func (e *Engine) plan(ctx context.Context, now Time) []plan {
 	out := make([]plan, 0, len(groups))
 	for g := range groups {
 		pl := e.planGroup(ctx, g, now)
+		if pl.busy && len(g.ready) > 0 {
+			e.active[g] = struct{}{} // its turn comes when the other group had nothing
+		}
 		if len(pl.rows) == 0 {
 			e.returnClaims(&pl)
 			continue
@@ -44,7 +49,7 @@ func (e *Engine) plan(ctx context.Context, now Time) []plan {
 
 func (e *Engine) planGroup(ctx context.Context, g *group, now Time) plan {
 	pl := plan{group: g}
-	if g.entry.held || g.entry.q().Options.DeliveryPaused || g.entry.gone.Load() {
+	if !g.entry.open() {
 		return pl
 	}
 	want, rows := e.takeClaims(g, &pl)
@@ -52,13 +57,14 @@ func (e *Engine) planGroup(ctx context.Context, g *group, now Time) plan {
 		return pl
 	}
 	e.takeRows(g, &pl, rows, now)
+	e.takeOthers(&pl, min(rows, maxPlanRows), now)
 	pl.due = min(want, 1000)
 	pl.seeds = map[PartitionKey]int64{}
 	for _, h := range pl.rows {
-		if h.exists || g.reg.Start == 0 {
+		if h.exists || h.group.reg.Start == 0 {
 			continue
 		}
-		at, err := e.store.Locate(ctx, h.part.Key, g.reg.Start)
+		at, err := e.store.Locate(ctx, h.part.Key, h.group.reg.Start)
 		if err != nil {
 			e.log.ErrorContext(ctx, "the start of a consumer group cannot be found", "queue", g.entry.q().Name, "group", g.name, "error", err)
 			continue
@@ -66,6 +72,39 @@ func (e *Engine) planGroup(ctx context.Context, g *group, now Time) plan {
 		pl.seeds[h.part.Key] = at
 	}
 	return pl
+}
+
+// takeOthers adds ready partitions of the other queues that discovery claims span, in turn over the queues.
+func (e *Engine) takeOthers(pl *plan, rows int, now Time) {
+	for _, c := range pl.claims {
+		if c.entry != nil {
+			continue
+		}
+		for _, g := range c.groups {
+			if g == pl.group || !g.entry.open() {
+				continue
+			}
+			kept := g.ready[:0]
+			for _, h := range g.ready {
+				switch {
+				case !h.claimable(now):
+					h.queued = false
+				case len(pl.rows) < rows:
+					h.queued = false
+					pl.rows = append(pl.rows, h)
+				default:
+					kept = append(kept, h)
+				}
+			}
+			clear(g.ready[len(kept):])
+			g.ready = kept
+		}
+	}
+}
+
+// open reports whether claims on the queue may be served now.
+func (en *entry) open() bool {
+	return !en.held && !en.q().Options.DeliveryPaused && !en.gone.Load()
 }
 
 // takeClaims moves live claims of a group into the plan; it returns how many messages they want and how many rows they may use.
@@ -82,7 +121,12 @@ func (e *Engine) takeClaims(g *group, pl *plan) (want, rows int) {
 		if c.p.Partition != "" && c.part == nil {
 			c.part = g.entry.partition(c.p.Partition)
 		}
-		if c.p.Partition != "" && (c.part == nil || !g.hint(c.part).queued) || !c.begin() {
+		if c.p.Partition != "" && (c.part == nil || !g.hint(c.part).queued) {
+			kept = append(kept, c)
+			continue
+		}
+		if !c.begin() {
+			pl.busy = pl.busy || c.state.Load() == claimBusy
 			kept = append(kept, c)
 			continue
 		}
@@ -101,11 +145,14 @@ func (e *Engine) takeClaims(g *group, pl *plan) (want, rows int) {
 
 // takeRows moves ready partitions into the plan: those that claims name, then the fullest for claims that are dealt, then in turn.
 func (e *Engine) takeRows(g *group, pl *plan, rows int, now Time) {
-	named, dealt := map[*part]bool{}, 0
+	named, general, dealt := map[*part]bool{}, false, 0
 	for _, c := range pl.claims {
 		if c.part != nil {
 			named[c.part] = true
-		} else if c.dealt() {
+			continue
+		}
+		general = true
+		if c.dealt() {
 			dealt++
 		}
 	}
@@ -114,7 +161,6 @@ func (e *Engine) takeRows(g *group, pl *plan, rows int, now Time) {
 		slices.SortStableFunc(g.ready, func(a, b *hint) int { return cmp.Compare(b.unleased(), a.unleased()) })
 	}
 	kept := g.ready[:0]
-	general := len(pl.claims) > len(named)
 	for _, h := range g.ready {
 		switch {
 		case !h.claimable(now):
@@ -179,7 +225,7 @@ func (p *pass) serveOne(c *claimReq, rows []*edit) []*edit {
 		if left <= 0 || bytes <= 0 && len(c.got) > 0 || c.p.Partitions > 0 && len(c.got) >= c.p.Partitions {
 			return append(kept, rows[i:]...)
 		}
-		if c.part != nil && c.part.Key != ed.row.Key.Partition {
+		if !p.mayTake(c, ed) {
 			kept = append(kept, ed)
 			continue
 		}
@@ -192,9 +238,19 @@ func (p *pass) serveOne(c *claimReq, rows []*edit) []*edit {
 	return kept
 }
 
+// mayTake reports whether a row is in the scope of a claim.
+func (p *pass) mayTake(c *claimReq, ed *edit) bool {
+	if c.part != nil {
+		return c.part.Key == ed.row.Key.Partition
+	}
+	pt := p.e.cat.partByKey(ed.row.Key.Partition)
+	return pt != nil && (c.entry == nil || c.entry == pt.entry)
+}
+
 // take claims from one row for one claim.
 func (p *pass) take(c *claimReq, ed *edit, left, bytes int64) (n, size int64) {
 	if ed.exclusive() != nil {
+		p.inVain(ed)
 		return 0, 0
 	}
 	q := p.queue(ed.row.Key.Partition)
@@ -222,8 +278,18 @@ func (p *pass) take(c *claimReq, ed *edit, left, bytes int64) (n, size int64) {
 	}
 	if n > 0 {
 		c.got = append(c.got, gotRow{p.e.cat.partByKey(ed.row.Key.Partition), got})
+	} else {
+		p.inVain(ed)
 	}
 	return n, size
+}
+
+// inVain notes that a claim found nothing in a row, whatever was remembered of it.
+func (p *pass) inVain(ed *edit) {
+	if p.vain == nil {
+		p.vain = map[RowKey]bool{}
+	}
+	p.vain[ed.row.Key] = true
 }
 
 // deal serves claims that take from a single partition each (Querator): every claim goes to the row with the most unleased
@@ -234,6 +300,8 @@ func (p *pass) deal(claims []*claimReq, rows []*edit) {
 	for _, ed := range rows {
 		if n := ed.available(); n > 0 && ed.exclusive() == nil {
 			free, left = append(free, ed), append(left, n)
+		} else {
+			p.inVain(ed)
 		}
 	}
 	if len(free) == 0 {
@@ -244,8 +312,7 @@ func (p *pass) deal(claims []*claimReq, rows []*edit) {
 	for _, c := range claims {
 		best := -1
 		for i := range free {
-			named := c.part == nil || c.part.Key == free[i].row.Key.Partition
-			if named && (best < 0 || left[i] > left[best] || left[i] == left[best] && p.ordinal(free[i]) < p.ordinal(free[best])) {
+			if p.mayTake(c, free[i]) && (best < 0 || left[i] > left[best] || left[i] == left[best] && p.ordinal(free[i]) < p.ordinal(free[best])) {
 				best = i
 			}
 		}
@@ -327,7 +394,7 @@ func (e *Engine) finishPlan(pl *plan, p *pass, err error) {
 		}
 		return
 	}
-	gave, hungry := map[PartitionKey]bool{}, false
+	gave := map[PartitionKey]bool{}
 	back := make([]*claimReq, 0, len(pl.claims)+len(pl.group.waiting))
 	for _, c := range pl.claims {
 		for _, g := range c.got {
@@ -338,7 +405,6 @@ func (e *Engine) finishPlan(pl *plan, p *pass, err error) {
 			c.finish()
 			continue
 		}
-		hungry = true
 		if c.backToWaiting() {
 			back = append(back, c)
 		}
@@ -347,7 +413,7 @@ func (e *Engine) finishPlan(pl *plan, p *pass, err error) {
 		switch {
 		case p.edits[RowKey{h.part.Key, pl.group.name}] == nil:
 			e.retrySoon(h)
-		case hungry && !gave[h.part.Key]:
+		case p.vain[RowKey{h.part.Key, pl.group.name}] && !gave[h.part.Key]:
 			h.dry = true
 		}
 	}

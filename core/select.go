@@ -89,8 +89,8 @@ func (b *Batch) NeedsResolving() (Time, bool) {
 	return b.Until, b.State == BatchLeased || b.State == BatchWaiting && b.Redraw
 }
 
-// Summarize returns the figures of a row.
-func Summarize(key RowKey, f Frontier, batches []Batch) RowSummary {
+// Summarize returns the figures of a row at now.
+func Summarize(key RowKey, f Frontier, batches []Batch, now Time) RowSummary {
 	s := RowSummary{Key: key, Frontier: f, Batches: int64(len(batches))}
 	for i := range batches {
 		b := &batches[i]
@@ -105,11 +105,15 @@ func Summarize(key RowKey, f Frontier, batches []Batch) RowSummary {
 			s.Leases++
 			s.Leased = s.Leased.Plus(b.Held)
 			s.NextLease = earlier(s.NextLease, b.Until)
+			s.LeaseLeft += b.Held.Messages * max(b.Until-now, 0).Milli()
 			if b.Exclusive {
 				s.ExclusiveUntil = b.Until
 			}
 		case BatchWaiting:
 			s.Waiting = s.Waiting.Plus(b.Held)
+			if b.Until > now {
+				s.Later = s.Later.Plus(b.Held)
+			}
 			s.NextWaiting = earlier(s.NextWaiting, b.Until)
 		case BatchEmpty:
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // statsFresh is how long figures of a queue with many partitions are kept.
@@ -79,13 +81,17 @@ func (e *Engine) countQueue(ctx context.Context, en *entry, group string, now Ti
 	if err != nil {
 		return QueueStats{}, err
 	}
+	start, err := e.groupStart(ctx, id, group)
+	if err != nil {
+		return QueueStats{}, err
+	}
 	byPart := make(map[PartitionKey]*RowSummary, len(rows))
 	for i := range rows {
 		byPart[rows[i].Key.Partition] = &rows[i]
 	}
 	out := QueueStats{Partitions: make([]Stats, len(parts))}
 	for i := range parts {
-		s := e.countPartition(ctx, &parts[i], byPart[parts[i].Key])
+		s := e.countPartition(ctx, &parts[i], byPart[parts[i].Key], start)
 		s.Scheduled = scheduled[parts[i].Key]
 		s.Pending = s.Pending.Plus(s.Scheduled)
 		out.Partitions[i] = s
@@ -103,10 +109,39 @@ func (t *Stats) add(s *Stats) {
 	}
 }
 
-// countPartition counts one partition; a group without a row there has everything before it.
-func (e *Engine) countPartition(ctx context.Context, p *PartitionLog, r *RowSummary) Stats {
+// groupStart returns where a group begins in partitions in which it has no row; 0 is the log's start.
+func (e *Engine) groupStart(ctx context.Context, queue uuid.UUID, group string) (Time, error) {
+	if group == QueueModeGroup {
+		return 0, nil
+	}
+	regs, err := e.store.Registrations(ctx, queue)
+	for i := range regs {
+		if regs[i].Group == group {
+			return regs[i].Start, err
+		}
+	}
+	return 0, err
+}
+
+// beginning returns the first offset appended at or after start, and the totals before it.
+func (e *Engine) beginning(ctx context.Context, p *PartitionLog, start Time) (int64, Totals) {
+	first, err := e.store.Locate(ctx, p.Key, start)
+	if err != nil || first <= p.Log.Start {
+		return p.Log.Start, p.Log.StartTotals
+	}
+	if segs, err := e.store.Headers(ctx, HeadersParams{Partition: p.Key, From: first, To: first, Limit: 1}); err == nil && len(segs) > 0 {
+		return first, segs[0].TotalsUpto(first - 1)
+	}
+	return p.Log.Head + 1, p.Log.HeadTotals
+}
+
+// countPartition counts one partition; a group without a row there has before it what its registration says.
+func (e *Engine) countPartition(ctx context.Context, p *PartitionLog, r *RowSummary, start Time) Stats {
 	s := Stats{Partition: p.Partition, Log: p.Log}
 	from, oldest := p.Log.StartTotals, p.Log.Start
+	if r == nil && start != 0 {
+		oldest, from = e.beginning(ctx, p, start)
+	}
 	if r != nil {
 		if r.Frontier.Offset >= p.Log.Start {
 			from, oldest = r.Frontier.Before, r.Frontier.Offset+1

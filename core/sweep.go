@@ -53,8 +53,8 @@ func (e *Engine) Pause(_ context.Context, queue string, on bool) error {
 		return noQueue("pause", queue)
 	}
 	return e.call(func() {
-		en.held = on
 		if on {
+			en.held = true
 			return
 		}
 		e.inbox.mu.Lock()
@@ -62,13 +62,18 @@ func (e *Engine) Pause(_ context.Context, queue string, on bool) error {
 		e.inbox.ops = append(en.heldOps, e.inbox.ops...)
 		e.inbox.mu.Unlock()
 		en.heldPushes, en.heldOps = nil, nil
-		en.heldCount[0].Store(0)
-		en.heldCount[1].Store(0)
-		for _, g := range en.groups {
-			e.recheck(g)
-		}
-		e.again = true
+		e.post(func() { e.unhold(en) }) // drained together with what was held
 	})
+}
+
+// unhold lets a pass begin over everything that waited while a queue was held.
+func (e *Engine) unhold(en *entry) {
+	en.held = false
+	en.heldCount[0].Store(0)
+	en.heldCount[1].Store(0)
+	for _, g := range en.groups {
+		e.recheck(g)
+	}
 }
 
 // dueOps makes the changes that time asks for: delayed pushes that are due, leases that ran out, messages that expired, and

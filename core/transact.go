@@ -53,7 +53,7 @@ func (e *Engine) Transact(ctx context.Context, x TransactParams) (Transacted, er
 	var lands []landing
 	op.apply = func(p *pass) error {
 		var err error
-		if lands, err = p.pushAll(ctx, r); err != nil {
+		if lands, err = p.pushAll(r); err != nil {
 			p.forgetFresh(r)
 			return err
 		}
@@ -110,7 +110,7 @@ func (e *Engine) readyPush(ctx context.Context, r *pushReq) error {
 
 // pushAll adds the messages of a transaction to the change set. A transaction id that the log holds inside its window refuses
 // the whole; one that the transaction itself repeats is a duplicate of its first.
-func (p *pass) pushAll(ctx context.Context, r *pushReq) ([]landing, error) {
+func (p *pass) pushAll(r *pushReq) ([]landing, error) {
 	var lands []landing
 	for i := range r.groups {
 		g := &r.groups[i]
@@ -128,7 +128,7 @@ func (p *pass) pushAll(ctx context.Context, r *pushReq) ([]landing, error) {
 					out.Status, out.ID = PushDuplicate, first
 					continue
 				}
-				_, found, err := p.e.seen(ctx, g.part, &m, p.now.Add(-q.Options.DedupWindow()))
+				_, found, err := p.e.seen(g.part, &m, p.now.Add(-q.Options.DedupWindow()), p.header)
 				if err != nil {
 					return nil, err
 				}
@@ -158,6 +158,11 @@ func (p *pass) forgetFresh(r *pushReq) {
 			}
 		}
 	}
+}
+
+// header reads the segment that holds an offset inside the Update.
+func (p *pass) header(partition PartitionKey, off int64) ([]SegmentHeader, error) {
+	return p.tx.Headers(partition, off, off)
 }
 
 // holds reports whether a message of the request has an id.

@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"bytes"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -62,4 +64,23 @@ func TestOpenRefusesWhatItDoesNotKnow(t *testing.T) {
 		assert.Equal(t, code, core.CodeOf(err), url)
 		assert.NotContains(t, err.Error(), "hush")
 	}
+}
+
+func TestOpenNamesTheDirectoryThatIsDamaged(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(t.Context(), "", store.Options{Dir: dir})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	files, err := filepath.Glob(filepath.Join(dir, "*.db"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	damaged := bytes.Repeat([]byte("no database "), 1000)
+	require.NoError(t, os.WriteFile(files[0], damaged, 0o600))
+
+	_, err = store.Open(t.Context(), "", store.Options{Dir: dir})
+	require.ErrorContains(t, err, dir)
+	assert.Equal(t, core.CodeFormat, core.CodeOf(err), "%v", err)
+	after, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(damaged, after), "a file that is not ours stays as it is")
 }

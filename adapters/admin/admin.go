@@ -45,7 +45,7 @@ func New(o Options) http.Handler {
 	s := &server{o: o}
 	s.routes = map[string]http.HandlerFunc{"/healthz": s.healthz, "/readyz": s.readyz}
 	if o.Metrics != nil {
-		s.routes["/metrics"] = s.guarded(o.Metrics.ServeHTTP)
+		s.routes["/metrics"] = Guard(o.Token, o.Metrics).ServeHTTP
 	}
 	return httpapi.Wrap(s, httpapi.Options{
 		Protocol: "admin", Logger: o.Logger, Now: o.Now, Observer: o.Observer,
@@ -97,15 +97,16 @@ func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 }
 
-// guarded asks for the token where one is set.
-func (s *server) guarded(next http.HandlerFunc) http.HandlerFunc {
-	if s.o.Token == "" {
+// Guard returns a handler that asks for a bearer token before next runs, and
+// next itself where the token is empty.
+func Guard(token string, next http.Handler) http.Handler {
+	if token == "" {
 		return next
 	}
-	want := sha256.Sum256([]byte(s.o.Token))
-	return func(w http.ResponseWriter, r *http.Request) {
-		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(strings.TrimSpace(given)))
 		// Digests are compared, so that neither the token's bytes nor its
 		// length show in the time that this takes.
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
@@ -113,8 +114,8 @@ func (s *server) guarded(next http.HandlerFunc) http.HandlerFunc {
 			writeError(w, http.StatusUnauthorized, "a valid bearer token is required")
 			return
 		}
-		next(w, r)
-	}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func writeError(w http.ResponseWriter, status int, text string) {

@@ -33,8 +33,13 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 		method, path string
 		alsoEmpty    bool
 	}{
-		{"POST", "/queues", true}, {"POST", path + "/consumers", true}, {"POST", path + "/messages", true}, {"POST", path + "/messages/batch", true},
-		{"POST", path + "/messages/pull", false}, {"POST", path + "/messages/ack", false}, {"POST", path + "/purge", true},
+		{"POST", "/queues", true},
+		{"POST", path + "/consumers", true},
+		{"POST", path + "/messages", true},
+		{"POST", path + "/messages/batch", true},
+		{"POST", path + "/messages/pull", false},
+		{"POST", path + "/messages/ack", false},
+		{"POST", path + "/purge", true},
 	}
 	for _, r := range routes {
 		all := bodies
@@ -142,5 +147,22 @@ func TestContentTypeOfARequestIsNotLookedAt(t *testing.T) {
 		require.Equal(t, 200, a.status, a.raw)
 		assert.NotEmpty(t, a.header.Get("cf-ray"))
 		assert.EqualValues(t, i+1, h.backlog(path).BacklogCount)
+	}
+}
+
+func TestServerThatCloses(t *testing.T) {
+	h := start(t, cfqueues.Options{})
+	path := h.make("jobs", "")
+	require.NoError(t, h.engine.Shutdown(t.Context()))
+	for _, r := range [][3]string{
+		{"POST", path + "/messages", `{"body":1}`},
+		{"POST", path + "/messages/pull", ""},
+		{"POST", "/queues", `{"queue_name":"x"}`},
+		{"POST", path + "/purge", `{"delete_messages_permanently":true}`},
+	} {
+		a := h.call(r[0], r[1], r[2])
+		require.Equal(t, 503, a.status, "%v %s", r, a.raw)
+		assert.Equal(t, "true", a.header.Get("x-should-retry"))
+		assert.Equal(t, "1", a.header.Get("retry-after"))
 	}
 }

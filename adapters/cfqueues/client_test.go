@@ -2,7 +2,6 @@ package cfqueues_test
 
 import (
 	"encoding/base64"
-	"errors"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -80,20 +79,21 @@ func TestOfficialGoClient(t *testing.T) {
 }
 
 func useOfficial(t *testing.T, o *official) {
+	t.Helper()
 	account := cloudflare.F(o.account)
 	id := o.make("jobs")
 	con := o.consume(id, "jobs-dlq")
 	pullCon, ok := con.AsUnion().(queues.ConsumerMqHTTPConsumerResponse)
 	require.True(t, ok, "%T", con.AsUnion())
 	assert.Equal(t, "jobs-dlq", pullCon.DeadLetterQueue)
-	assert.EqualValues(t, 50, pullCon.Settings.BatchSize)
+	assert.InDelta(t, 50, pullCon.Settings.BatchSize, 0)
 	assert.Equal(t, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), pullCon.CreatedOn)
 
 	pushed, err := o.client.Queues.Messages.Push(t.Context(), id, queues.MessagePushParams{AccountID: account, Body: queues.MessagePushParamsBodyMqQueueMessageText{
 		Body: cloudflare.F("hello"), ContentType: cloudflare.F(queues.MessagePushParamsBodyMqQueueMessageTextContentTypeText),
 	}})
 	require.NoError(t, err)
-	assert.EqualValues(t, 1, pushed.Metadata.Metrics.BacklogCount)
+	assert.InDelta(t, 1, pushed.Metadata.Metrics.BacklogCount, 0)
 	bulk, err := o.client.Queues.Messages.BulkPush(t.Context(), id, queues.MessageBulkPushParams{AccountID: account, Messages: cloudflare.F([]queues.MessageBulkPushParamsMessageUnion{
 		queues.MessageBulkPushParamsMessagesMqQueueMessageJson{
 			Body: cloudflare.F[any](map[string]any{"a": 1}), ContentType: cloudflare.F(queues.MessageBulkPushParamsMessagesMqQueueMessageJsonContentTypeJson),
@@ -103,17 +103,17 @@ func useOfficial(t *testing.T, o *official) {
 		},
 	})})
 	require.NoError(t, err)
-	assert.EqualValues(t, 3, bulk.Metadata.Metrics.BacklogCount)
+	assert.InDelta(t, 3, bulk.Metadata.Metrics.BacklogCount, 0)
 
 	ms := o.pull(id)
 	require.Len(t, ms, 2)
 	assert.Equal(t, "hello", ms[0].Body)
 	assert.Equal(t, base64.StdEncoding.EncodeToString([]byte(`{"a":1}`)), ms[1].Body)
-	assert.EqualValues(t, 1, ms[0].Attempts)
+	assert.InDelta(t, 1, ms[0].Attempts, 0)
 	settled := o.settle(id, []queues.MessageAckParamsAck{{LeaseID: cloudflare.F(ms[0].LeaseID)}, {LeaseID: cloudflare.F("garbage")}},
 		queues.MessageAckParamsRetry{LeaseID: cloudflare.F(ms[1].LeaseID), DelaySeconds: cloudflare.F(10.0)})
-	assert.EqualValues(t, 1, settled.AckCount)
-	assert.EqualValues(t, 1, settled.RetryCount)
+	assert.InDelta(t, 1, settled.AckCount, 0)
+	assert.InDelta(t, 1, settled.RetryCount, 0)
 	assert.Contains(t, settled.Warnings, "garbage")
 
 	o.clock.Advance(10 * time.Second)
@@ -121,10 +121,10 @@ func useOfficial(t *testing.T, o *official) {
 	require.Len(t, ms, 2)
 	for _, m := range ms {
 		if m.Body == "later" {
-			assert.EqualValues(t, 1, m.Attempts)
+			assert.InDelta(t, 1, m.Attempts, 0)
 			continue
 		}
-		assert.EqualValues(t, 2, m.Attempts)
+		assert.InDelta(t, 2, m.Attempts, 0)
 		o.settle(id, nil, queues.MessageAckParamsRetry{LeaseID: cloudflare.F(m.LeaseID)})
 	}
 	closeOfficial(t, o, id, con.ConsumerID)
@@ -132,6 +132,7 @@ func useOfficial(t *testing.T, o *official) {
 
 // closeOfficial reads the dead letter, then purges and deletes.
 func closeOfficial(t *testing.T, o *official, id, consumer string) {
+	t.Helper()
 	account := cloudflare.F(o.account)
 	page, err := o.client.Queues.List(t.Context(), queues.QueueListParams{AccountID: account})
 	require.NoError(t, err)
@@ -145,7 +146,7 @@ func closeOfficial(t *testing.T, o *official, id, consumer string) {
 	o.consume(dlq, "")
 	ms := o.pull(dlq)
 	require.Len(t, ms, 1)
-	assert.EqualValues(t, 1, ms[0].Attempts)
+	assert.InDelta(t, 1, ms[0].Attempts, 0)
 
 	_, err = o.client.Queues.Purge.Start(t.Context(), id, queues.PurgeStartParams{AccountID: account, DeleteMessagesPermanently: cloudflare.F(true)})
 	require.NoError(t, err)
@@ -166,6 +167,6 @@ func closeOfficial(t *testing.T, o *official, id, consumer string) {
 		require.NoError(t, err)
 	}
 	_, err = o.client.Queues.Get(t.Context(), id, queues.QueueGetParams{AccountID: account})
-	require.True(t, errors.As(err, &failure))
+	require.ErrorAs(t, err, &failure)
 	assert.Equal(t, 404, failure.StatusCode)
 }

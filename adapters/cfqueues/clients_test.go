@@ -25,6 +25,7 @@ func TestRecordedClients(t *testing.T) {
 }
 
 func replay(t *testing.T, file string) {
+	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	h := start(t, cfqueues.Options{})

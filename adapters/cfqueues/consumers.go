@@ -3,6 +3,7 @@ package cfqueues
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
@@ -128,12 +129,12 @@ func (s *server) addConsumer(o *core.QueueOptions, in *consumerSettingsBody, dea
 	cf := cloudflareOf(o)
 	cf.Consumer = &core.CloudflareConsumer{
 		ID: hexID(uuid.New()), Type: typeHTTPPull, CreatedAt: s.engine.Now(),
-		BatchSize:         int32(valueOr(in.BatchSize, defaultBatchSize)),
-		RetryDelaySeconds: int32(valueOr(in.RetryDelay, 0)),
+		BatchSize:         narrow(valueOr(in.BatchSize, defaultBatchSize)),
+		RetryDelaySeconds: narrow(valueOr(in.RetryDelay, 0)),
 		VisibilityMillis:  valueOr(in.VisibilityTimeoutMS, defaultVisibility.Milliseconds()),
 	}
 	o.Cloudflare = &cf
-	o.MaxDeliveries = int32(valueOr(in.MaxRetries, defaultMaxRetries)) + 1
+	o.MaxDeliveries = narrow(valueOr(in.MaxRetries, defaultMaxRetries) + 1)
 	o.DeadQueue = dead
 }
 
@@ -143,6 +144,12 @@ func valueOr(v *int64, otherwise int64) int64 {
 		return otherwise
 	}
 	return *v
+}
+
+// narrow fits a checked setting into the width in which the core keeps it. Only limits
+// that an operator set beyond 68 years or two billion messages are cut.
+func narrow(n int64) int32 {
+	return int32(min(max(n, 0), math.MaxInt32))
 }
 
 // deadQueue finds the dead letter queue that a consumer of q names, and makes it when

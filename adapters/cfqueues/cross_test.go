@@ -87,12 +87,12 @@ func TestOptionsOfAnotherProtocolAreShown(t *testing.T) {
 	h := start(t, cfqueues.Options{})
 	path := h.make("jobs", `"max_retries":7`)
 	var list []consumer
-	read := func() float64 {
+	read := func() int {
 		h.ok("GET", path+"/consumers", "", &list)
-		return list[0].Settings["max_retries"]
+		return int(list[0].Settings["max_retries"])
 	}
-	assert.EqualValues(t, 7, read())
-	for deliveries, want := range map[int32]float64{1: 0, 21: 20, 0: 100} {
+	assert.Equal(t, 7, read())
+	for deliveries, want := range map[int32]int{1: 0, 21: 20, 0: 100} {
 		_, err := h.engine.ConfigureQueue(t.Context(), "jobs", func(q *core.Queue) error {
 			q.Options.MaxDeliveries = deliveries
 			return nil

@@ -61,7 +61,7 @@ func (v rawValue) eachMember(at path, visit func(name string, value rawValue) *a
 	}
 	for i := skipSpace(v, 1); i < len(v) && v[i] != '}'; {
 		end := skipValue(v, i)
-		name, err := rawValue(v[i:end]).text(at)
+		name, err := v[i:end].text(at)
 		if err != nil {
 			return err
 		}

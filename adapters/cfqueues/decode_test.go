@@ -186,7 +186,7 @@ func TestPullBounds(t *testing.T) {
 		assert.Equal(t, want, err.Error())
 	}
 	for in, want := range map[string][2]int64{ // batch size, timeout in ms; -1 is unset
-		``: {-1, -1}, " \n": {-1, -1}, `{}`: {-1, -1}, `{"batch_size":null,"visibility_timeout_ms":null,"visibility_timeout":null}`: {-1, -1},
+		``: {-1, -1}, `{}`: {-1, -1}, `{"x":{}}`: {-1, -1}, `{"batch_size":null,"visibility_timeout_ms":null,"visibility_timeout":null}`: {-1, -1},
 		`{"batch_size":50.0,"visibility_timeout_ms":6e3}`:       {50, 6000},
 		`{"visibility_timeout":7000}`:                           {-1, 7000},
 		`{"visibility_timeout":7000,"visibility_timeout_ms":1}`: {-1, 1},

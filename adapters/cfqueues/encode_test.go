@@ -88,7 +88,7 @@ func TestRetryHeadersOfErrors(t *testing.T) {
 func TestErrorEnvelope(t *testing.T) {
 	w := httptest.NewRecorder()
 	writeError(w, errShape("Required", root.in("body")))
-	assert.Equal(t, `{"success":false,"errors":[{"code":10207,"message":"Required at \"body\""}],"messages":[],"result":null}`, w.Body.String())
+	assert.JSONEq(t, `{"success":false,"errors":[{"code":10207,"message":"Required at \"body\""}],"messages":[],"result":null}`, w.Body.String())
 }
 
 func TestPathsAreServedInEveryForm(t *testing.T) {

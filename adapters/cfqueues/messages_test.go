@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -171,12 +172,11 @@ func TestVisibilityTimeoutOfZeroEndsAtOnce(t *testing.T) {
 func TestOldestIsPulledFirst(t *testing.T) {
 	h := start(t, cfqueues.Options{})
 	path := h.make("jobs", "")
-	var want []string
-	for i := range 12 {
-		want = append(want, fmt.Sprint(i))
+	want, got := make([]string, 12), make([]string, 0, 12)
+	for i := range want {
+		want[i] = strconv.Itoa(i)
 	}
 	h.push(path, want...)
-	var got []string
 	for range 3 {
 		got = append(got, bodies(h.pull(path, ""))...)
 	}
@@ -282,6 +282,6 @@ func TestPlainJSONBodies(t *testing.T) {
 	path := h.make("jobs", "")
 	h.ok("POST", path+"/messages", `{"body":{ "a":"<" }}`, nil)
 	m := h.one(path)
-	assert.Equal(t, `{ "a":"<" }`, m.Body)
+	assert.Equal(t, []string{`{ "a":"<" }`}, []string{m.Body})
 	assert.Equal(t, "json", m.Metadata["CF-Content-Type"])
 }

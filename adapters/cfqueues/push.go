@@ -69,7 +69,7 @@ func (s *server) push(c *gin.Context, q *core.Queue, messages []pushMessage, bat
 		item.Encoding = messages[i].contentType
 		if d := firstDelay(messages[i].delay, batchDelay, queueDelay); d > 0 {
 			item.Due = now.Add(d)
-			item.DelaySeconds = int32(d / time.Second)
+			item.DelaySeconds = narrow(int64(d / time.Second))
 		}
 	}
 	pushed, err := s.engine.Push(c.Request.Context(), p)
@@ -103,11 +103,11 @@ func firstDelay(message, batch *time.Duration, queue time.Duration) time.Duratio
 // metricsOf counts a queue's backlog for an answer that carries it as a courtesy. Where
 // it cannot be had the zero value is sent: a push that is stored must not look failed.
 func (s *server) metricsOf(ctx context.Context, queue string) metrics {
-	stats, err := s.engine.QueueStats(ctx, queue, core.QueueModeGroup)
+	m, err := s.counter.about(ctx, queue)
 	if err != nil {
 		return metrics{}
 	}
-	return showMetrics(&stats)
+	return m
 }
 
 // showMetrics is a queue's backlog in this protocol's words. What is leased or
@@ -126,10 +126,10 @@ func (s *server) getMetrics(c *gin.Context) *apiError {
 	if err != nil {
 		return fromCore(err)
 	}
-	stats, err := s.engine.QueueStats(c.Request.Context(), q.Name, core.QueueModeGroup)
+	m, err := s.counter.metrics(c.Request.Context(), q.Name)
 	if err != nil {
 		return fromCore(err)
 	}
-	writeResult(c, showMetrics(&stats))
+	writeResult(c, m)
 	return nil
 }

@@ -119,10 +119,10 @@ func setDefaults(o *core.QueueOptions) {
 func applySettings(o *core.QueueOptions, in *queueSettingsBody) {
 	cf := cloudflareOf(o)
 	if in.DeliveryDelay != nil {
-		cf.DeliveryDelaySeconds = int32(*in.DeliveryDelay)
+		cf.DeliveryDelaySeconds = narrow(*in.DeliveryDelay)
 	}
 	if in.MessageRetentionPeriod != nil {
-		cf.RetentionSeconds = int32(*in.MessageRetentionPeriod)
+		cf.RetentionSeconds = narrow(*in.MessageRetentionPeriod)
 	}
 	if in.DeliveryDelay != nil || in.MessageRetentionPeriod != nil {
 		o.Cloudflare = &cf

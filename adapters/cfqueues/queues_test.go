@@ -128,12 +128,26 @@ func TestNoSuchRoute(t *testing.T) {
 	h := start(t, cfqueues.Options{})
 	path := h.make("jobs", "")
 	for _, r := range [][2]string{
-		{"GET", "/"}, {"GET", "/client/v4"}, {"GET", "/client/v4/accounts"}, {"GET", "/accounts"}, {"GET", "/user/tokens/verify"},
-		{"PUT", base + path + "/consumers/x"}, {"POST", base + path + "/messages/peek"},
-		{"POST", base + path + "/messages/extend"}, {"POST", base + path + "/messages/purge"}, {"POST", base + path + "/messages/preview"},
-		{"GET", base + "/event_subscriptions/subscriptions"}, {"GET", base + path + "/messages"}, {"DELETE", base + path + "/messages"},
-		{"POST", base + path + "/pull"}, {"POST", base + path}, {"OPTIONS", base + path}, {"GET", base + "/queues/a/b/c/d"},
-		{"POST", base + "/queues/jobs%2Fmessages"}, {"GET", base + "/../queues/jobs"}, {"BREW", base + path},
+		{"GET", "/"},
+		{"GET", "/client/v4"},
+		{"GET", "/client/v4/accounts"},
+		{"GET", "/accounts"},
+		{"GET", "/user/tokens/verify"},
+		{"PUT", base + path + "/consumers/x"},
+		{"POST", base + path + "/messages/peek"},
+		{"POST", base + path + "/messages/extend"},
+		{"POST", base + path + "/messages/purge"},
+		{"POST", base + path + "/messages/preview"},
+		{"GET", base + "/event_subscriptions/subscriptions"},
+		{"GET", base + path + "/messages"},
+		{"DELETE", base + path + "/messages"},
+		{"POST", base + path + "/pull"},
+		{"POST", base + path},
+		{"OPTIONS", base + path},
+		{"GET", base + "/queues/a/b/c/d"},
+		{"POST", base + "/queues/jobs%2Fmessages"},
+		{"GET", base + "/../queues/jobs"},
+		{"BREW", base + path},
 	} {
 		a := h.send(r[0], r[1], "{}")
 		require.Equal(t, 404, a.status, "%v: %s", r, a.raw)
@@ -282,7 +296,7 @@ func TestQueueIsReplacedAndMerged(t *testing.T) {
 	assert.Equal(t, "work", q.QueueName)
 	require.Len(t, q.Consumers, 1)
 	assert.Equal(t, c.ConsumerID, q.Consumers[0].ConsumerID, "the consumer survives")
-	assert.EqualValues(t, 7, q.Consumers[0].Settings["batch_size"])
+	assert.InDelta(t, 7, q.Consumers[0].Settings["batch_size"], 0)
 	h.ok("PUT", path, `{}`, &q)
 	assert.Equal(t, "work", q.QueueName)
 	h.refused("GET", "/queues/jobs", "", 404, 11000)

@@ -15,10 +15,11 @@ import (
 
 // server is what the handlers share.
 type server struct {
-	engine *core.Engine
-	o      Options
-	ctl    *control
-	tokens *tokens
+	engine  *core.Engine
+	o       Options
+	ctl     *control
+	tokens  *tokens
+	counter *counter
 }
 
 // New returns the handler that serves this protocol over an engine, under the vendor's
@@ -27,6 +28,7 @@ type server struct {
 func New(engine *core.Engine, o Options) http.Handler {
 	o = o.withDefaults()
 	s := &server{engine: engine, o: o, ctl: newControl(&o.Limits), tokens: newTokens(engine.Secret())}
+	s.counter = newCounter(s.countQueue, o.Now)
 	return httpapi.Wrap(normalize(s.router()), httpapi.Options{
 		Protocol: "cfqueues", Logger: o.Logger, Now: o.Now, Observer: o.Observer,
 		Panic: func(w http.ResponseWriter, _ *http.Request) { writeError(w, errInternal(nil)) },

@@ -40,6 +40,7 @@ func TestDeliveriesAreMaxRetriesPlusOne(t *testing.T) {
 }
 
 func deliveries(t *testing.T, retries int, end string) {
+	t.Helper()
 	h := start(t, cfqueues.Options{})
 	var q queue
 	h.ok("POST", "/queues", `{"queue_name":"jobs"}`, &q)
@@ -247,9 +248,9 @@ func TestAckBodiesOfTheDocumentation(t *testing.T) {
 		h.push(path, "1", "2", "3", "4")
 		ms := h.pull(path, "")
 		require.Len(t, ms, 4)
-		real := strings.NewReplacer("lease_id1", ms[0].LeaseID, "lease_id2", ms[1].LeaseID, "lease_id3", ms[2].LeaseID, "etc", ms[2].LeaseID, "lease_id4", ms[3].LeaseID)
+		ids := strings.NewReplacer("lease_id1", ms[0].LeaseID, "lease_id2", ms[1].LeaseID, "lease_id3", ms[2].LeaseID, "etc", ms[2].LeaseID, "lease_id4", ms[3].LeaseID)
 		var b acked
-		h.ok("POST", path+"/messages/ack", real.Replace(body), &b)
+		h.ok("POST", path+"/messages/ack", ids.Replace(body), &b)
 		b.is(t, 3, 1, 0)
 		h.clock.Advance(10 * time.Minute)
 		m := h.one(path)
@@ -280,7 +281,7 @@ func TestConcurrentPullsAreDisjoint(t *testing.T) {
 				r := httptest.NewRequest("POST", base+path+"/messages/pull", strings.NewReader(`{"batch_size":7}`))
 				h.handler.ServeHTTP(w, r)
 				var p struct{ Result pulled }
-				if !assert.NoError(t, json.Unmarshal(w.Body.Bytes(), &p)) || len(p.Result.Messages) == 0 {
+				if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || len(p.Result.Messages) == 0 {
 					return
 				}
 				mu.Lock()

@@ -31,8 +31,8 @@ const (
 	tokenFields  = 1 + 4*16 + 8 + 4
 	tokenMAC     = 16
 	tokenLen     = tokenFields + tokenMAC
-	// tokenPurpose separates the key of these tokens from other uses of the secret.
-	tokenPurpose = "cfqueues lease token 1"
+	// macPurpose separates the key of these tokens from other uses of the secret.
+	macPurpose = "cfqueues lease token 1"
 )
 
 // tokens writes and reads lease ids. Its key comes from the store, so that all
@@ -44,7 +44,7 @@ type tokens struct {
 // newTokens derives the key from the engine's secret.
 func newTokens(secret []byte) *tokens {
 	derive := hmac.New(sha256.New, secret)
-	derive.Write([]byte(tokenPurpose))
+	derive.Write([]byte(macPurpose))
 	key := derive.Sum(nil)
 	return &tokens{macs: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
 }
@@ -57,8 +57,8 @@ func (t *tokens) append(dst []byte, l *lease) []byte {
 	for _, id := range []uuid.UUID{l.queue, l.partition, l.message, l.id} {
 		at += copy(raw[at:], id[:])
 	}
-	binary.BigEndian.PutUint64(raw[at:], uint64(l.offset))
-	binary.BigEndian.PutUint32(raw[at+8:], uint32(l.attempt))
+	binary.BigEndian.PutUint64(raw[at:], uint64(l.offset))    //nolint:gosec // the same bits, see parse
+	binary.BigEndian.PutUint32(raw[at+8:], uint32(l.attempt)) //nolint:gosec // the same bits, see parse
 	t.sum(raw[:tokenFields], raw[tokenFields:tokenFields])
 	return base64.RawURLEncoding.AppendEncode(dst, raw[:tokenLen])
 }
@@ -84,8 +84,8 @@ func (t *tokens) parse(s string) (lease, bool) {
 	for _, id := range []*uuid.UUID{&l.queue, &l.partition, &l.message, &l.id} {
 		at += copy(id[:], raw[at:])
 	}
-	l.offset = int64(binary.BigEndian.Uint64(raw[at:]))
-	l.attempt = int32(binary.BigEndian.Uint32(raw[at+8:]))
+	l.offset = int64(binary.BigEndian.Uint64(raw[at:]))    //nolint:gosec // the same bits, see append
+	l.attempt = int32(binary.BigEndian.Uint32(raw[at+8:])) //nolint:gosec // the same bits, see append
 	return l, true
 }
 

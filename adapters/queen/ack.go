@@ -41,6 +41,7 @@ func (s *server) ackBatch(c *gin.Context) error {
 // settle carries out the acknowledgements of one group. Whatever happens to an
 // item, the answer is 200 with one object for it.
 func (s *server) settle(c *gin.Context, items []ackItem, group string) error {
+	s.warnOfStatuses(c.Request.Context(), items)
 	outcomes := make([]core.Acked, len(items))
 	texts := make([]string, len(items))
 	acks := make([]core.Ack, 0, len(items))
@@ -64,6 +65,20 @@ func (s *server) settle(c *gin.Context, items []ackItem, group string) error {
 	}
 	answer(c.Writer, http.StatusOK, func(b []byte) []byte { return appendAcked(b, items, outcomes, texts) })
 	return nil
+}
+
+// warnOfStatuses says that a word was taken for a failure: a misspelling burns
+// the retry budget, and nothing in the answer shows it.
+func (s *server) warnOfStatuses(ctx context.Context, items []ackItem) {
+	odd := 0
+	for i := range items {
+		if items[i].oddStatus {
+			odd++
+		}
+	}
+	if odd > 0 {
+		s.logger.WarnContext(ctx, "acknowledgements with an unknown status count as failed", "items", odd)
+	}
 }
 
 // settleAll hands the acknowledgements to the engine. A failure of the whole

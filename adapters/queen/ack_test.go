@@ -1,7 +1,9 @@
 package queen_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"testing"
 	"time"
@@ -53,6 +55,7 @@ func TestAckItemErrors(t *testing.T) {
 	}
 	assert.Equal(t, noConsumer, b.ack(t, "stranger", p.PartitionID, "", "2=completed")[0].text())
 	assert.Equal(t, noConsumer, b.ack(t, "", "0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90", "", "2=completed")[0].text())
+	assert.Equal(t, unresolvable, b.ack(t, "", p.PartitionID, p.LeaseID, `a\u001fb=completed`)[0].text())
 	assert.Equal(t, `invalid input syntax for type uuid: "p-1"`, b.ack(t, "", "p-1", "", "2=completed")[0].text())
 	a := b.ack(t, "", p.PartitionID, p.LeaseID, "3=completed")[0]
 	assert.True(t, a.Success && a.LeaseReleased, "the lease survived all of it")
@@ -62,7 +65,7 @@ func TestAckOfOneCallAboveAFailure(t *testing.T) {
 	b := newBroker(t, queen.Options{})
 	b.pushIDs(t, "q", "Default", "1", "2", "3", "4", "5")
 	p := b.pop(t, "/queue/q?batch=5")
-	for i, a := range b.ack(t, "", p.PartitionID, p.LeaseID, "5=completed", "2=failed", "3=completed") {
+	for i, a := range b.ack(t, "", p.PartitionID, p.LeaseID, "5=completed", "2=failed", "3=completed", "1=completed") {
 		assert.True(t, a.Success && a.LeaseReleased, i)
 	}
 	p = b.pop(t, "/queue/q?batch=5")
@@ -132,6 +135,18 @@ func TestAckStrengthOnOneMessage(t *testing.T) {
 	assert.True(t, a[0].Success && a[3].Success)
 	assert.Contains(t, b.do(t, http.MethodGet, "/api/v1/dlq", "").body, `"total":1`, "dlq is the strongest")
 	assert.Empty(t, b.pop(t, "/queue/q").Messages)
+}
+
+func TestAckWarnsOfWordsThatItDoesNotKnow(t *testing.T) {
+	var log bytes.Buffer
+	b := newBroker(t, queen.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	b.pushIDs(t, "q", "Default", "1")
+	p := b.pop(t, "/queue/q")
+	b.ack(t, "", p.PartitionID, p.LeaseID, "1=failed")
+	assert.NotContains(t, log.String(), "unknown status")
+	p = b.pop(t, "/queue/q")
+	assert.True(t, b.ack(t, "", p.PartitionID, p.LeaseID, "1=")[0].LeaseReleased, "the empty word is a failure")
+	assert.Contains(t, log.String(), "unknown status")
 }
 
 func TestAckWithoutALease(t *testing.T) {

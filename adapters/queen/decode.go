@@ -26,36 +26,43 @@ func (s *scanner) optionalString(what string, to *string) error {
 	return nil
 }
 
-// name reads a queue, partition or group name, or a transaction id. It reports
-// whether there was one; prev is reused where it is the same text.
-func (s *scanner) name(what, prev string) (value string, ok bool, err error) {
+// id reads a string that may be null and reports whether there was one; prev
+// is reused where it is the same text.
+func (s *scanner) id(what, prev string) (value string, ok bool, err error) {
 	if s.null() {
 		return "", false, nil
 	}
-	if value, err = s.str(what, prev); err != nil {
+	value, err = s.str(what, prev)
+	return value, err == nil, err
+}
+
+// name is id for what becomes a name: of a queue, a partition or a group, or
+// the transaction id of a message.
+func (s *scanner) name(what, prev string) (value string, ok bool, err error) {
+	if value, ok, err = s.id(what, prev); !ok {
 		return "", false, err
 	}
 	return value, true, checkName(what, value)
 }
 
-// lenientString reads a string, and takes a value of another type for absent:
-// it is for keys that the original reads and ignores.
+// lenientString reads a string, and takes a value of another type, or half a
+// surrogate pair, for absent: it is for keys that the original reads and
+// ignores.
 func (s *scanner) lenientString(to *string) error {
-	if s.peek() == '"' {
-		value, err := s.str("", *to)
-		if err == nil {
-			*to = value
-			return nil
-		}
-		if s.i >= len(s.b) || s.b[s.i-1] != '"' {
-			return err
-		}
-		return nil // half a surrogate pair
+	if s.peek() != '"' {
+		return s.skip(0)
 	}
-	return s.skip(0)
+	start := s.i + 1
+	if _, err := s.skipString(); err != nil {
+		return err
+	}
+	if text, err := unescape(s.b[start : s.i-1]); err == nil {
+		*to = string(text)
+	}
+	return nil
 }
 
-// body runs a decoder over an object that is the whole body. No body at all is
+// decodeObject runs a decoder over an object that is the whole body. No body at all is
 // an empty object, as Python sends it (protocol §7.4).
 func decodeObject(b []byte, field func(s *scanner, key string) error) error {
 	s, err := newScanner(b)

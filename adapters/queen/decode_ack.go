@@ -11,6 +11,8 @@ type ackItem struct {
 	errorText                  string
 
 	hasTransaction, hasPartition bool
+	// oddStatus marks a status word that the protocol does not know.
+	oddStatus bool
 }
 
 // ackStatus is the word of an acknowledgement, reduced to the four that mean
@@ -26,38 +28,37 @@ const (
 
 // parseStatus is case-sensitive; a word that it does not know is a failure,
 // the empty one included.
-func parseStatus(word string) ackStatus {
+func parseStatus(word string) (status ackStatus, known bool) {
 	switch word {
 	case "completed", "success", "acked", "ok":
-		return statusCompleted
+		return statusCompleted, true
 	case "retry":
-		return statusRetry
+		return statusRetry, true
 	case "dlq":
-		return statusDLQ
+		return statusDLQ, true
 	}
-	return statusFailed
+	return statusFailed, word == "failed"
 }
 
-// field reads one key of an acknowledgement.
+// field reads one key of an acknowledgement. Ids are not checked here: one that
+// nothing has fails its own item and none beside it.
 func (a *ackItem) field(s *scanner, key []byte, last *ackItem) (err error) {
 	switch string(key) {
 	case "transactionId":
-		a.transactionID, a.hasTransaction, err = s.name("transactionId", "")
+		a.transactionID, a.hasTransaction, err = s.id("transactionId", "")
 	case "partitionId":
-		a.partitionID, a.hasPartition, err = s.name("partitionId", last.partitionID)
+		a.partitionID, a.hasPartition, err = s.id("partitionId", last.partitionID)
 	case "status":
-		if s.null() {
-			a.status = statusCompleted
-			return nil
+		word, given, err := s.id("status", "completed")
+		if err == nil && given {
+			status, known := parseStatus(word)
+			a.status, a.oddStatus = status, !known
 		}
-		var word string
-		if word, err = s.str("status", "completed"); err == nil {
-			a.status = parseStatus(word)
-		}
+		return err
 	case "consumerGroup":
 		a.group, _, err = s.name("consumerGroup", last.group)
 	case "leaseId":
-		a.leaseID, _, err = s.name("leaseId", last.leaseID)
+		a.leaseID, _, err = s.id("leaseId", last.leaseID)
 	case "error":
 		return s.errorText(&a.errorText)
 	default:

@@ -120,7 +120,7 @@ func TestDecodeAck(t *testing.T) {
 		`{"transactionId":"x","partitionId":"p","consumerGroup":"\u001f"}`: "consumerGroup must not contain the byte 0x1F",
 	} {
 		_, err := decodeAck([]byte(body))
-		assert.EqualError(t, err, want, body)
+		require.EqualError(t, err, want, body)
 	}
 }
 
@@ -129,7 +129,8 @@ func TestAckStatusWords(t *testing.T) {
 		"completed": statusCompleted, "success": statusCompleted, "acked": statusCompleted, "ok": statusCompleted,
 		"retry": statusRetry, "dlq": statusDLQ, "failed": statusFailed, "": statusFailed, "Completed": statusFailed, "compleeted": statusFailed,
 	} {
-		assert.Equal(t, want, parseStatus(word), word)
+		got, _ := parseStatus(word)
+		assert.Equal(t, want, got, word)
 	}
 }
 
@@ -156,7 +157,7 @@ func TestDecodeAckBatch(t *testing.T) {
 		`{"acknowledgments":[],"consumerGroup":1}`:    "consumerGroup must be a string",
 	} {
 		_, _, err := decodeAckBatch([]byte(body))
-		assert.EqualError(t, err, want, body)
+		require.EqualError(t, err, want, body)
 	}
 }
 
@@ -196,7 +197,7 @@ func TestDecodeTransaction(t *testing.T) {
 		}
 	}
 	_, err = decodeTransaction([]byte(`{"operations":[1]}`))
-	assert.EqualError(t, err, "operations[0]: expected an object at byte 15")
+	require.EqualError(t, err, "operations[0]: expected an object at byte 15")
 }
 
 func TestDecodeSeconds(t *testing.T) {
@@ -232,7 +233,6 @@ func FuzzDecodeAck(f *testing.F) {
 	f.Add([]byte(`{"acknowledgments":[{"transactionId":"m-1","partitionId":"p","error":{}}],"consumerGroup":null}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if a, err := decodeAck(body); err == nil {
-			require.NoError(t, checkName("", a.transactionID))
 			require.True(t, json.Valid(appendString(nil, a.errorText)))
 		}
 		items, _, err := decodeAckBatch(body)

@@ -138,13 +138,10 @@ func (s *server) dlqQueues(ctx context.Context, p *dlqParams) ([]core.Queue, err
 		return s.engine.Queues(ctx)
 	}
 	q, err := s.engine.Queue(ctx, p.queue)
-	if err != nil {
-		if core.CodeOf(err) == core.CodeNoQueue {
-			return nil, nil
-		}
-		return nil, err
+	if core.CodeOf(err) == core.CodeNoQueue {
+		return nil, nil
 	}
-	return []core.Queue{q}, nil
+	return []core.Queue{q}, err
 }
 
 // dlqPartitions makes one filter for each partition of the name. Where there

@@ -16,8 +16,8 @@
 //
 // # What is not here yet
 //
-// Seek, subscriptions, groups, message and trace routes, streams, maintenance,
-// metrics and authentication answer the protocol's "no such route". The options
-// delayedProcessing, windowBuffer, minPopWaitTime, the retention options,
-// maxWaitTimeSeconds and encryptionEnabled are stored and shown, not enforced.
+// Seek, subscription and group routes, message and trace routes, streams, maintenance, metrics, dead-letter replay and
+// authentication answer the protocol's "no such route". The options windowBuffer, minPopWaitTime and
+// encryptionEnabled are stored and shown, not enforced; priority, ttl, maxSize, retryDelay and the sink options never
+// are, by the original neither.
 package queen

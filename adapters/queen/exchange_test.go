@@ -12,11 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/adapters/queen"
@@ -29,22 +29,22 @@ import (
 // listener, with a clock that the test moves.
 type broker struct {
 	clock  *coretest.Clock
+	store  *memory.Store
 	engine *core.Engine
 	server *httptest.Server
 }
 
-func newBroker(t testing.TB, o queen.Options) *broker {
+func newBroker(t *testing.T, o queen.Options) *broker {
 	t.Helper()
-	b := &broker{clock: coretest.New(coretest.Start)}
-	store := memory.New()
-	engine, err := core.New(context.WithoutCancel(t.Context()), store, core.Options{Clock: b.clock})
+	b := &broker{clock: coretest.New(coretest.Start), store: memory.New()}
+	engine, err := core.New(context.WithoutCancel(t.Context()), b.store, core.Options{Clock: b.clock})
 	require.NoError(t, err)
 	b.engine = engine
 	b.server = httptest.NewServer(queen.New(engine, o))
 	t.Cleanup(func() {
 		b.server.Close()
-		assert.NoError(t, engine.Shutdown(context.WithoutCancel(t.Context())))
-		assert.NoError(t, store.Close())
+		require.NoError(t, engine.Shutdown(context.WithoutCancel(t.Context())))
+		require.NoError(t, b.store.Close())
 	})
 	return b
 }
@@ -104,7 +104,7 @@ func (b *broker) play(t *testing.T, e exchange, known map[string]string) {
 	t.Helper()
 	status, header, body := b.raw(t, fill(e.request, known))
 	want, rest, _ := strings.Cut(e.response, "\n")
-	require.Equal(t, want, fmt.Sprint(status), "%s: %s", e.name, body)
+	require.Equal(t, want, strconv.Itoa(status), "%s: %s", e.name, body)
 	head, wantBody, _ := strings.Cut(rest, "\n\n")
 	if strings.HasPrefix(rest, "\n") {
 		head, wantBody = "", rest[1:]

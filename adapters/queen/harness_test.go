@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ type result struct {
 }
 
 // do sends a request with no content type.
-func (b *broker) do(t testing.TB, method, path, body string) result {
+func (b *broker) do(t *testing.T, method, path, body string) result {
 	t.Helper()
 	r, err := b.send(t.Context(), method, path, body)
 	require.NoError(t, err)
@@ -69,13 +70,13 @@ func (p popped) ids() []string {
 }
 
 // pop expects a delivery, or nothing when it returns a popped without messages.
-func (b *broker) pop(t testing.TB, path string) popped {
+func (b *broker) pop(t *testing.T, path string) popped {
 	t.Helper()
 	r := b.do(t, http.MethodGet, "/api/v1/pop"+path, "")
 	return asPopped(t, r)
 }
 
-func asPopped(t testing.TB, r result) popped {
+func asPopped(t *testing.T, r result) popped {
 	t.Helper()
 	var p popped
 	if r.status == http.StatusNoContent {
@@ -95,7 +96,7 @@ type pushedItem struct {
 	QueueName, Status, Error string
 }
 
-func (b *broker) push(t testing.TB, body string) []pushedItem {
+func (b *broker) push(t *testing.T, body string) []pushedItem {
 	t.Helper()
 	r := b.do(t, http.MethodPost, "/api/v1/push", body)
 	require.Equal(t, http.StatusCreated, r.status, r.body)
@@ -105,7 +106,7 @@ func (b *broker) push(t testing.TB, body string) []pushedItem {
 }
 
 // pushIDs pushes one message for each transaction id into a partition.
-func (b *broker) pushIDs(t testing.TB, queue, partition string, ids ...string) {
+func (b *broker) pushIDs(t *testing.T, queue, partition string, ids ...string) {
 	t.Helper()
 	items := make([]string, 0, len(ids))
 	for _, id := range ids {
@@ -133,7 +134,7 @@ func (a acked) text() string {
 }
 
 // ack acknowledges messages of one partition in one call; each is "id=status".
-func (b *broker) ack(t testing.TB, group, partitionID, lease string, items ...string) []acked {
+func (b *broker) ack(t *testing.T, group, partitionID, lease string, items ...string) []acked {
 	t.Helper()
 	list := make([]string, 0, len(items))
 	for _, item := range items {
@@ -149,9 +150,13 @@ func (b *broker) ack(t testing.TB, group, partitionID, lease string, items ...st
 }
 
 // park sends a long poll and waits until the engine has it in its list.
-func (b *broker) park(ctx context.Context, t testing.TB, queue, path string) <-chan result {
+func (b *broker) park(ctx context.Context, t *testing.T, queue, path string) <-chan result {
 	t.Helper()
-	before := b.waiting(t, queue)
+	_, query, _ := strings.Cut(path, "?")
+	values, err := url.ParseQuery(query)
+	require.NoError(t, err)
+	group := values.Get("consumerGroup")
+	before := b.waiting(t, queue, group)
 	done := make(chan result, 1)
 	go func() {
 		if r, err := b.send(ctx, http.MethodGet, "/api/v1/pop"+path, ""); err == nil {
@@ -159,13 +164,14 @@ func (b *broker) park(ctx context.Context, t testing.TB, queue, path string) <-c
 		}
 		close(done)
 	}()
-	require.Eventually(t, func() bool { return b.waiting(t, queue) == before+1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.waiting(t, queue, group) == before+1 }, 5*time.Second, time.Millisecond)
 	return done
 }
 
-func (b *broker) waiting(t testing.TB, queue string) int {
+// waiting counts the pops of a group that are parked on a queue.
+func (b *broker) waiting(t *testing.T, queue, group string) int {
 	t.Helper()
-	stats, err := b.engine.QueueStats(t.Context(), queue, "")
+	stats, err := b.engine.QueueStats(t.Context(), queue, group)
 	if err != nil {
 		return 0
 	}

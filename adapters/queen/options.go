@@ -19,10 +19,9 @@ type option struct {
 }
 
 // queueOptions lists every option of protocol §6.13, in the order in which
-// answers show them. The engine enforces leaseTime, retryLimit, the two
-// dead-letter flags and dedupWindowSeconds; priority, ttl, maxSize, retryDelay
-// and the sink options are never enforced, by the original neither. The rest is
-// stored and shown, and not enforced yet.
+// answers show them. windowBuffer, minPopWaitTime and encryptionEnabled are
+// stored and shown, and not enforced yet; priority, ttl, maxSize, retryDelay
+// and the sink options never are, by the original neither.
 var queueOptions = []option{
 	{name: "leaseTime", integer: func(q *core.Queen) *int64 { return &q.LeaseTimeSeconds }},
 	{name: "retryLimit", integer: func(q *core.Queen) *int64 { return &q.RetryLimit }},

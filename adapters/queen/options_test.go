@@ -69,7 +69,7 @@ func TestConfigureRefusals(t *testing.T) {
 		`{"queue":"q","options":{"leaseTime":92233720368547758080}}`: "leaseTime must be an integer",
 	} {
 		_, err := decodeConfigure([]byte(body))
-		assert.EqualError(t, err, want, body)
+		require.EqualError(t, err, want, body)
 	}
 	assert.Empty(t, *mustConfigure(t, `{"queue":""}`).Queue, "the empty name is legal")
 }

@@ -184,12 +184,20 @@ func (s *server) pop(c *gin.Context, p *popParams, claim core.ClaimParams) error
 	if err != nil {
 		return s.popFailed(c, err)
 	}
-	if len(got.Partitions) == 0 {
+	if delivered(&got) == 0 {
 		answerNothing(c.Writer)
 		return nil
 	}
 	answer(c.Writer, http.StatusOK, func(b []byte) []byte { return appendPopped(b, claim.Queue, p, &got) })
 	return nil
+}
+
+func delivered(got *core.Claimed) int {
+	n := 0
+	for i := range got.Partitions {
+		n += len(got.Partitions[i].Messages)
+	}
+	return n
 }
 
 // popFailed answers what is no delivery. Everything that a client can do

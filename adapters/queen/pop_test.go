@@ -217,7 +217,7 @@ func TestPopEndsShortlyBeforeItsDeadline(t *testing.T) {
 	} {
 		parked := b.park(t.Context(), t, "q", "/queue/q?wait=true&"+query)
 		b.clock.Advance(wait - time.Millisecond)
-		assert.Equal(t, 1, b.waiting(t, "q"), "%s: not before", query)
+		assert.Equal(t, 1, b.waiting(t, "q", ""), "%s: not before", query)
 		b.clock.Advance(time.Millisecond)
 		r := <-parked
 		assert.Equal(t, http.StatusNoContent, r.status, query)
@@ -232,7 +232,7 @@ func TestPopOfAClientThatLeavesClaimsNothing(t *testing.T) {
 	parked := b.park(ctx, t, "q", "/queue/q?wait=true&timeout=30000")
 	leave()
 	<-parked
-	require.Eventually(t, func() bool { return b.waiting(t, "q") == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.waiting(t, "q", "") == 0 }, 5*time.Second, time.Millisecond)
 	b.pushIDs(t, "q", "Default", "1")
 	assert.Equal(t, []string{"1"}, b.pop(t, "/queue/q").ids(), "nothing stayed leased")
 }
@@ -290,4 +290,14 @@ func TestPopSeedExample(t *testing.T) {
 	parked := b.park(t.Context(), t, "orders.created", "/queue/orders.created?consumerGroup=billing&batch=50&partitions=4&wait=true&timeout=10000&leaseSeconds=120")
 	b.clock.Advance(10 * time.Second)
 	assert.Equal(t, http.StatusNoContent, (<-parked).status)
+}
+
+func TestPopOfDelayedProcessing(t *testing.T) {
+	b := newBroker(t, queen.Options{})
+	b.do(t, http.MethodPost, "/api/v1/configure", `{"queue":"q","options":{"delayedProcessing":2}}`)
+	b.pushIDs(t, "q", "Default", "1")
+	assert.Empty(t, b.pop(t, "/queue/q").Messages)
+	parked := b.park(t.Context(), t, "q", "/queue/q?wait=true&timeout=30000")
+	b.clock.Advance(2500 * time.Millisecond)
+	assert.Equal(t, []string{"1"}, asPopped(t, <-parked).ids())
 }

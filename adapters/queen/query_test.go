@@ -80,7 +80,7 @@ func TestParsePopRefusals(t *testing.T) {
 		"leaseSeconds=1e3&consumerGroup=g": `query parameter "leaseSeconds" must be an integer`,
 	} {
 		_, err := s.parsePop(query)
-		assert.EqualError(t, err, want, query)
+		require.EqualError(t, err, want, query)
 	}
 }
 

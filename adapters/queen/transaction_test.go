@@ -25,7 +25,7 @@ type transacted struct {
 	}
 }
 
-func (b *broker) transact(t testing.TB, body string) transacted {
+func (b *broker) transact(t *testing.T, body string) transacted {
 	t.Helper()
 	r := b.do(t, http.MethodPost, "/api/v1/transaction", body)
 	require.Equal(t, http.StatusOK, r.status, r.body)

@@ -39,7 +39,7 @@ func TestBadInputChangesNothing(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			f := newFixture(t, querator.Options{})
 			f.create("q")
-			f.ok("/v1/queue.produce", produceBody("q", 2))
+			f.ok("/v1/queue.produce", produceBody(2))
 			before := f.state()
 			member := strings.TrimPrefix(good, "{")
 			for name, body := range map[string]string{
@@ -104,7 +104,7 @@ func TestAHugeBodyIsAnswered(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
 		require.Equal(t, 400, res.StatusCode)
-		require.Equal(t, `{"code":400,"code_text":"Bad Request","message":"request body exceeds 5.0MB limit"}`, string(b), name)
+		exact(t, `{"code":400,"code_text":"Bad Request","message":"request body exceeds 5.0MB limit"}`, string(b), name)
 	}
 }
 

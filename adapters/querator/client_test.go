@@ -42,72 +42,93 @@ func TestOfficialClientTakesAnItemThroughItsLife(t *testing.T) {
 	for _, g := range []querator.Generation{querator.Auto, querator.L1, querator.L2} {
 		t.Run(string(g), func(t *testing.T) {
 			f := newFixture(t, querator.Options{Generation: g})
-			c, ctx := f.official(), t.Context()
-			require.NoError(t, c.QueuesCreate(ctx, &pb.QueueInfo{QueueName: "dead", LeaseTimeout: "1m", ExpireTimeout: "24h", RequestedPartitions: 1}))
-			require.NoError(t, c.QueuesCreate(ctx, &pb.QueueInfo{
-				QueueName: "q", LeaseTimeout: "1m", ExpireTimeout: "24h", RequestedPartitions: 1,
-				DeadQueue: "dead", MaxAttempts: 3, Reference: "jake@statefarm.com",
-			}))
-
-			var info pb.QueueInfo
-			require.NoError(t, c.QueuesInfo(ctx, &pb.QueuesInfoRequest{QueueName: "q"}, &info))
-			require.Equal(t, "dead", info.DeadQueue)
-			require.Equal(t, "1m0s", info.LeaseTimeout)
-			require.Equal(t, "24h0m0s", info.ExpireTimeout)
-			require.Equal(t, int32(3), info.MaxAttempts)
-			require.Equal(t, "jake@statefarm.com", info.Reference)
-			require.Equal(t, f.clock.Now().Std(), info.CreatedAt.AsTime())
-
-			require.NoError(t, c.QueueProduce(ctx, &pb.QueueProduceRequest{QueueName: "q", RequestTimeout: "1m", Items: []*pb.QueueProduceItem{
-				{Encoding: "application/json", Kind: "webhook-v2", Reference: "one", Utf8: `{"key":"value"}`},
-				{Reference: "two", Bytes: []byte("\x00\xff")},
-				{Reference: "later", Utf8: "x", EnqueueAt: timestamppb.New(f.clock.Now().Std().Add(time.Hour))},
-			}}))
-
-			lease := func() *pb.QueueLeaseResponse {
-				var res pb.QueueLeaseResponse
-				require.NoError(t, c.QueueLease(ctx, &pb.QueueLeaseRequest{QueueName: "q", ClientId: "c", BatchSize: 10, RequestTimeout: "30s"}, &res))
-				require.Equal(t, "q", res.QueueName)
-				require.Zero(t, res.Partition)
-				return &res
-			}
-			res := lease()
-			require.Len(t, res.Items, 2)
-			require.Equal(t, "application/json", res.Items[0].Encoding)
-			require.Equal(t, "webhook-v2", res.Items[0].Kind)
-			require.Equal(t, `{"key":"value"}`, string(res.Items[0].Bytes))
-			require.Equal(t, "\x00\xff", string(res.Items[1].Bytes))
-			require.Equal(t, int32(1), res.Items[0].Attempts)
-			require.Equal(t, f.clock.Now().Std().Add(time.Minute), res.Items[0].LeaseDeadline.AsTime())
-
-			var stats pb.QueueStatsResponse
-			require.NoError(t, c.QueueStats(ctx, &pb.QueueStatsRequest{QueueName: "q"}, &stats))
-			require.Equal(t, int32(2), stats.LogicalQueues[0].Partitions[0].Total)
-			require.Equal(t, int32(2), stats.LogicalQueues[0].Partitions[0].TotalLeased)
-
-			require.NoError(t, c.QueueRetry(ctx, &pb.QueueRetryRequest{QueueName: "q", Items: []*pb.QueueRetryItem{{Id: res.Items[1].Id}}}))
-			requireFault(t, c.QueueComplete(ctx, &pb.QueueCompleteRequest{QueueName: "q", RequestTimeout: "1m", Ids: client.CollectIDs(res.Items)}),
-				400, "invalid storage id; '"+res.Items[1].Id+"' does not exist")
-			require.NoError(t, c.QueueComplete(ctx, &pb.QueueCompleteRequest{QueueName: "q", RequestTimeout: "1m", Ids: []string{res.Items[0].Id}}))
-
-			res = lease()
-			require.Len(t, res.Items, 1)
-			require.Equal(t, "two", res.Items[0].Reference)
-			require.Equal(t, int32(2), res.Items[0].Attempts)
-			require.NoError(t, c.QueueRetry(ctx, &pb.QueueRetryRequest{QueueName: "q", Items: []*pb.QueueRetryItem{{Id: res.Items[0].Id, Dead: true}}}))
-
-			f.clock.Advance(time.Hour)
-			require.Equal(t, "later", lease().Items[0].Reference)
-
-			var list pb.QueuesListResponse
-			require.NoError(t, c.QueuesList(ctx, &list, &client.ListOptions{Pivot: "e"}))
-			require.Len(t, list.Items, 1)
-			require.Equal(t, "q", list.Items[0].QueueName)
-			require.NoError(t, c.QueuesDelete(ctx, &pb.QueuesDeleteRequest{QueueName: "q"}))
-			requireFault(t, c.QueuesInfo(ctx, &pb.QueuesInfoRequest{QueueName: "q"}, &info),
-				400, "queue does not exist; no such queue named 'q'")
+			c := f.official()
+			f.clientCreates(c)
+			f.clientProducesAndLeases(c)
+			f.clientSettles(c)
+			f.clientDeletes(c)
 		})
 	}
+}
+
+func (f *fixture) clientCreates(c *client.Client) {
+	t, ctx := f.t, f.t.Context()
+	t.Helper()
+	require.NoError(t, c.QueuesCreate(ctx, &pb.QueueInfo{QueueName: "dead", LeaseTimeout: "1m", ExpireTimeout: "24h", RequestedPartitions: 1}))
+	require.NoError(t, c.QueuesCreate(ctx, &pb.QueueInfo{
+		QueueName: "q", LeaseTimeout: "1m", ExpireTimeout: "24h", RequestedPartitions: 1,
+		DeadQueue: "dead", MaxAttempts: 3, Reference: "jake@statefarm.com",
+	}))
+	var info pb.QueueInfo
+	require.NoError(t, c.QueuesInfo(ctx, &pb.QueuesInfoRequest{QueueName: "q"}, &info))
+	require.Equal(t, "dead", info.DeadQueue)
+	require.Equal(t, "1m0s", info.LeaseTimeout)
+	require.Equal(t, "24h0m0s", info.ExpireTimeout)
+	require.Equal(t, int32(3), info.MaxAttempts)
+	require.Equal(t, "jake@statefarm.com", info.Reference)
+	require.Equal(t, f.clock.Now().Std(), info.CreatedAt.AsTime())
+}
+
+// clientLeases leases up to ten items of q.
+func (f *fixture) clientLeases(c *client.Client) []*pb.QueueLeaseItem {
+	f.t.Helper()
+	var res pb.QueueLeaseResponse
+	require.NoError(f.t, c.QueueLease(f.t.Context(), &pb.QueueLeaseRequest{QueueName: "q", ClientId: "c", BatchSize: 10, RequestTimeout: "30s"}, &res))
+	require.Equal(f.t, "q", res.QueueName)
+	require.Zero(f.t, res.Partition)
+	return res.Items
+}
+
+func (f *fixture) clientProducesAndLeases(c *client.Client) {
+	t, ctx := f.t, f.t.Context()
+	t.Helper()
+	require.NoError(t, c.QueueProduce(ctx, &pb.QueueProduceRequest{QueueName: "q", RequestTimeout: "1m", Items: []*pb.QueueProduceItem{
+		{Encoding: "application/json", Kind: "webhook-v2", Reference: "one", Utf8: `{"key":"value"}`},
+		{Reference: "two", Bytes: []byte("\x00\xff")},
+		{Reference: "later", Utf8: "x", EnqueueAt: timestamppb.New(f.clock.Now().Std().Add(time.Hour))},
+	}}))
+	items := f.clientLeases(c)
+	require.Len(t, items, 2)
+	require.Equal(t, "application/json", items[0].Encoding)
+	require.Equal(t, "webhook-v2", items[0].Kind)
+	exact(t, `{"key":"value"}`, string(items[0].Bytes))
+	require.Equal(t, "\x00\xff", string(items[1].Bytes))
+	require.Equal(t, int32(1), items[0].Attempts)
+	require.Equal(t, f.clock.Now().Std().Add(time.Minute), items[0].LeaseDeadline.AsTime())
+
+	var stats pb.QueueStatsResponse
+	require.NoError(t, c.QueueStats(ctx, &pb.QueueStatsRequest{QueueName: "q"}, &stats))
+	require.Equal(t, int32(2), stats.LogicalQueues[0].Partitions[0].Total)
+	require.Equal(t, int32(2), stats.LogicalQueues[0].Partitions[0].TotalLeased)
+
+	require.NoError(t, c.QueueRetry(ctx, &pb.QueueRetryRequest{QueueName: "q", Items: []*pb.QueueRetryItem{{Id: items[1].Id}}}))
+	requireFault(t, c.QueueComplete(ctx, &pb.QueueCompleteRequest{QueueName: "q", RequestTimeout: "1m", Ids: client.CollectIDs(items)}),
+		400, "invalid storage id; '"+items[1].Id+"' does not exist")
+	require.NoError(t, c.QueueComplete(ctx, &pb.QueueCompleteRequest{QueueName: "q", RequestTimeout: "1m", Ids: []string{items[0].Id}}))
+}
+
+func (f *fixture) clientSettles(c *client.Client) {
+	t := f.t
+	t.Helper()
+	items := f.clientLeases(c)
+	require.Len(t, items, 1)
+	require.Equal(t, "two", items[0].Reference)
+	require.Equal(t, int32(2), items[0].Attempts)
+	require.NoError(t, c.QueueRetry(t.Context(), &pb.QueueRetryRequest{QueueName: "q", Items: []*pb.QueueRetryItem{{Id: items[0].Id, Dead: true}}}))
+	f.clock.Advance(time.Hour)
+	require.Equal(t, "later", f.clientLeases(c)[0].Reference)
+}
+
+func (f *fixture) clientDeletes(c *client.Client) {
+	t, ctx := f.t, f.t.Context()
+	t.Helper()
+	var list pb.QueuesListResponse
+	require.NoError(t, c.QueuesList(ctx, &list, &client.ListOptions{Pivot: "e"}))
+	require.Len(t, list.Items, 1)
+	require.Equal(t, "q", list.Items[0].QueueName)
+	require.NoError(t, c.QueuesDelete(ctx, &pb.QueuesDeleteRequest{QueueName: "q"}))
+	requireFault(t, c.QueuesInfo(ctx, &pb.QueuesInfoRequest{QueueName: "q"}, &pb.QueueInfo{}),
+		400, "queue does not exist; no such queue named 'q'")
 }
 
 func TestOfficialClientSees454(t *testing.T) {
@@ -130,7 +151,7 @@ func TestLeaseOverProtobufFitsTheReserveFamily(t *testing.T) {
 	// older route's replies.
 	f := newFixture(t, querator.Options{})
 	f.create("q")
-	f.ok("/v1/queue.produce", produceBody("q", 1))
+	f.ok("/v1/queue.produce", produceBody(1))
 
 	a := f.do("POST", "/v1/queue.reserve", "\n\x01q\x10\x01\x1a\x01c\"\x021m", "Content-Type", "application/protobuf")
 
@@ -174,7 +195,7 @@ func TestItemsHaveAContentType(t *testing.T) {
 	got, err := f.engine.Claim(t.Context(), core.ClaimParams{Protocol: core.ProtocolCloudflare, Queue: "q", Messages: 10})
 
 	require.NoError(t, err)
-	var types []core.ContentType
+	types := make([]core.ContentType, 0, 8)
 	for _, d := range got.Partitions[0].Messages {
 		types = append(types, d.ContentType)
 	}
@@ -199,4 +220,52 @@ func requireRoundTrip(t *testing.T, f *fixture, c *client.Client, payload string
 	require.Equal(t, base64.StdEncoding.EncodeToString([]byte(payload)), got)
 	require.Equal(t, "json", res.Items[0].Encoding)
 	require.NotContains(t, items[0], "encoding")
+}
+
+func TestQueuesOfOtherProtocols(t *testing.T) {
+	for name, partitions := range map[string]int{"with a partition": 1, "that nobody pushed to": 0} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, querator.Options{})
+			_, err := f.engine.CreateQueue(t.Context(), core.Queue{Name: "q", Origin: core.ProtocolQueen}, partitions)
+			require.NoError(t, err)
+			waiter := f.later(t.Context(), "/v1/queue.lease", leaseBody("q", "early", 1, "1m"))
+			f.waiting("q", 1)
+
+			f.ok("/v1/queue.produce", produceBody(3))
+
+			require.Len(t, soon(t, waiter).items(t), 1)
+			refs, ids, items := f.lease("q", 10)
+			require.Equal(t, []string{"r1", "r2"}, refs)
+			require.Equal(t, f.clock.Now().Std().Add(time.Minute).Format(time.RFC3339), items[0]["lease_deadline"])
+			f.ok("/v1/queue.complete", completeBody("q", ids["r1"], ids["r2"]))
+			info := f.ok("/v1/queues.info", `{"queue_name":"q"}`).body
+			require.Contains(t, info, `"lease_timeout":"1m0s"`)
+			require.Contains(t, info, `"requested_partitions":1`)
+			require.NotContains(t, info, "expire_timeout", "nothing expires there")
+			require.Contains(t, f.ok("/v1/queues.list", `{}`).body, `"queue_name":"q"`)
+		})
+	}
+}
+
+func TestExclusiveAndSharedClaimsShareAQueue(t *testing.T) {
+	f := newFixture(t, querator.Options{})
+	f.create("q")
+	f.ok("/v1/queue.produce", produceBody(4))
+	_, ids, _ := f.lease("q", 2)
+
+	popped, err := f.engine.Claim(t.Context(), core.ClaimParams{Protocol: core.ProtocolQueen, Exclusive: true, Queue: "q", Messages: 1, Lease: time.Minute})
+	require.NoError(t, err)
+	require.Equal(t, "m2", string(popped.Partitions[0].Messages[0].Payload))
+	waiter := f.later(t.Context(), "/v1/queue.lease", leaseBody("q", "c2", 1, "1m"))
+	f.waiting("q", 1)
+	f.ok("/v1/queue.complete", completeBody("q", ids["r0"], ids["r1"]))
+	acked, err := f.engine.Ack(t.Context(), []core.Ack{{
+		Partition: popped.Partitions[0].Partition.ID, TransactionID: popped.Partitions[0].Messages[0].Transaction(),
+		Group: core.QueueModeGroup, Status: core.AckCompleted, Lease: popped.Lease,
+	}})
+	require.NoError(t, err)
+	require.NoError(t, acked[0].Err)
+	require.True(t, acked[0].Released)
+
+	require.Equal(t, "r3", soon(t, waiter).items(t)[0]["reference"])
 }

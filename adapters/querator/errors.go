@@ -59,6 +59,9 @@ func failWith(code int, parts ...string) *fault {
 	return &fault{code: code, text: m}
 }
 
+// reply returns the fault as an answer.
+func (f *fault) reply() reply { return faultReply{f.code, f.text} }
+
 // Transport.
 
 func badMethod(method string) *fault {
@@ -244,8 +247,8 @@ func (o *operation) id(err error) string {
 	return ""
 }
 
-// storeFailed is what the originals say when a change could not be written; nothing was.
-var storeFailed = &fault{codeRetryRequest, "internal error, try your request again"}
+// errStoreFailed is what the originals say when a change could not be written; nothing was.
+var errStoreFailed = &fault{codeRetryRequest, "internal error, try your request again"}
 
 // coreFaults is the one table from the core's codes to answers. A code that is not in it is an
 // internal error: it is logged, and its text is not shown.
@@ -276,8 +279,8 @@ var coreFaults = map[core.Code]func(*operation, error) *fault{
 		return &fault{codeRetryRequest, "queue is paused; delivery is paused, try again later"}
 	},
 	core.CodeClosed:      func(*operation, error) *fault { return errShutdown },
-	core.CodeConflict:    func(*operation, error) *fault { return storeFailed },
-	core.CodeUnavailable: func(*operation, error) *fault { return storeFailed },
+	core.CodeConflict:    func(*operation, error) *fault { return errStoreFailed },
+	core.CodeUnavailable: func(*operation, error) *fault { return errStoreFailed },
 	// The client must not repeat what may be stored, and its library repeats 454 and 500.
 	core.CodeUnknown: func(*operation, error) *fault {
 		return &fault{codeRequestFailed, "request failed; the server cannot tell whether it took effect"}

@@ -31,7 +31,7 @@ func newFixture(t *testing.T, o querator.Options) *fixture {
 	t.Helper()
 	clock := coretest.New(coretest.Start)
 	store := memory.New()
-	engine, err := core.New(t.Context(), store, core.Options{Clock: clock})
+	engine, err := core.New(t.Context(), store, core.Options{Clock: clock, SourceID: querator.SourceID})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, engine.Shutdown(context.Background()))
@@ -117,7 +117,7 @@ func (f *fixture) create(name string, more ...string) {
 }
 
 // patience bounds how long a test waits for another goroutine.
-const patience = 10 * time.Second
+const patience = 5 * time.Second
 
 // waiting waits until n leases of a queue are parked.
 func (f *fixture) waiting(queue string, n int) {
@@ -133,6 +133,12 @@ func (f *fixture) waiting(queue string, n int) {
 		runtime.Gosched()
 	}
 	f.t.Fatalf("there were never %d leases waiting on %s", n, queue)
+}
+
+// exact requires the same bytes, not only the same JSON.
+func exact(t *testing.T, want, got string, what ...any) {
+	t.Helper()
+	require.Equal(t, want, got, what...)
 }
 
 // soon receives from c, or fails the test.

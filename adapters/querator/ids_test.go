@@ -31,7 +31,7 @@ func TestItemIDComesBackAsItsPlace(t *testing.T) {
 func TestItemIDsAscendWithTheOrderOfTurns(t *testing.T) {
 	c := newIDCodec([]byte("0123456789abcdef"))
 	partition := uuid.New()
-	var ids []string
+	ids := make([]string, 0, 6)
 	for _, place := range []itemPlace{
 		{1_760_000_000, uint64(core.OwnTurn(1)), 1},
 		{1_760_000_000, uint64(core.OwnTurn(2)), 2},

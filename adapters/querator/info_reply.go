@@ -92,5 +92,5 @@ func (r *listReply) message() proto.Message {
 
 // clampInt32 turns a count into the protocol's int32; one beyond it stays at its bounds.
 func clampInt32(n int64) int32 {
-	return int32(max(min(n, 1<<31-1), -1<<31)) //nolint:gosec // bounded
+	return int32(max(min(n, 1<<31-1), -1<<31))
 }

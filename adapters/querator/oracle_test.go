@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,15 +66,21 @@ func post(path, body string, headers ...string) question {
 	return question{"POST", path, body, headers}
 }
 
+// ofLease asks queue.lease for q with more members, ofCreate queues.create for n.
+func ofLease(more string) question { return post("/v1/queue.lease", `{"queue_name":"q"`+more+`}`) }
+
+func ofCreate(more string) question { return post("/v1/queues.create", `{"queue_name":"n"`+more+`}`) }
+
 func questions() []question {
-	name := func(n int) string { return strings.Repeat("x", n) }
-	lease := func(more string) question { return post("/v1/queue.lease", `{"queue_name":"q"`+more+`}`) }
-	create := func(more string) question { return post("/v1/queues.create", `{"queue_name":"n"`+more+`}`) }
-	timed := `,"lease_timeout":"1m","expire_timeout":"1h"`
+	first := []question{
+		post("/v1/queues.create", `{"queue_name":"q","lease_timeout":"1m","expire_timeout":"10m","requested_partitions":2}`),
+		post("/v1/queues.create", `{"queue_name":"q","lease_timeout":"1m","expire_timeout":"10m","requested_partitions":2}`),
+	}
+	return slices.Concat(first, transportQuestions(), decodingQuestions(), itemQuestions(), queueQuestions())
+}
+
+func transportQuestions() []question {
 	return []question{
-		post("/v1/queues.create", `{"queue_name":"q","lease_timeout":"1m","expire_timeout":"10m","requested_partitions":2}`),
-		post("/v1/queues.create", `{"queue_name":"q","lease_timeout":"1m","expire_timeout":"10m","requested_partitions":2}`),
-		// Transport.
 		{"GET", "/v1/queues.list", "", nil},
 		{"DELETE", "/v1/queues.list", "", nil},
 		{"GET", "/nowhere", "", nil},
@@ -102,19 +109,27 @@ func questions() []question {
 		post("/v1/queues.list", `{`+strings.Repeat(" ", 256_000)+`}`),
 		post("/v1/queue.complete", `{`+strings.Repeat(" ", 256_000)+`}`),
 		post("/v1/queue.produce", `{`+strings.Repeat(" ", 5_000_000)+`}`),
-		// Decoding.
+	}
+}
+
+func decodingQuestions() []question {
+	return []question{
 		post("/v1/queue.lease", ``), post("/v1/queue.lease", `null`), post("/v1/queue.lease", `[]`), post("/v1/queue.lease", `{`),
-		post("/v1/queue.lease", `{} {}`), post("/v1/queue.lease", "{\"queue_name\":\"\xff\"}"), lease(`,"queueName":"q"`),
-		lease(`,"batch_size":1e9999`), lease(`,"batch_size":9999999999`), lease(`,"batch_size":1.5`), lease(`,"batch_size":"x"`), lease(`,"bogus":1`),
+		post("/v1/queue.lease", `{} {}`), post("/v1/queue.lease", "{\"queue_name\":\"\xff\"}"), ofLease(`,"queueName":"q"`),
+		ofLease(`,"batch_size":1e9999`), ofLease(`,"batch_size":9999999999`), ofLease(`,"batch_size":1.5`), ofLease(`,"batch_size":"x"`), ofLease(`,"bogus":1`),
 		post("/v1/queue.retry", `{"queue_name":"q","request_timeout":"5s","items":[{"id":"x"}]}`),
 		post("/v1/queue.retry", `{"queue_name":"q","items":[{"id":"x","retry_at":"2024-01-01 12:00:00.0000"}]}`),
 		post("/v1/queue.produce", `{"queue_name":"q","request_timeout":"1m","items":[{"bytes":"***"}]}`),
 		post("/v1/queues.create", `{"queue_name":"n","namespace":"x"}`),
-		// queue.lease.
-		lease(``), lease(`,"client_id":" "`), lease(`,"client_id":"c"`), lease(`,"client_id":"c","batch_size":-1`), lease(`,"client_id":"c","batch_size":1001`),
-		lease(`,"client_id":"c","batch_size":1`), lease(`,"client_id":"c","batch_size":1,"request_timeout":"0s"`), lease(`,"request_timeout":"foo"`),
-		lease(`,"client_id":"c","batch_size":1,"request_timeout":"16m"`), lease(`,"client_id":"c","batch_size":1,"request_timeout":"10ms"`),
-		lease(`,"client_id":"c","batch_size":1,"request_timeout":"-5s"`), lease(`,"client_id":"c","batch_size":1,"request_timeout":"5"`),
+	}
+}
+
+func itemQuestions() []question {
+	return []question{
+		ofLease(``), ofLease(`,"client_id":" "`), ofLease(`,"client_id":"c"`), ofLease(`,"client_id":"c","batch_size":-1`), ofLease(`,"client_id":"c","batch_size":1001`),
+		ofLease(`,"client_id":"c","batch_size":1`), ofLease(`,"client_id":"c","batch_size":1,"request_timeout":"0s"`), ofLease(`,"request_timeout":"foo"`),
+		ofLease(`,"client_id":"c","batch_size":1,"request_timeout":"16m"`), ofLease(`,"client_id":"c","batch_size":1,"request_timeout":"10ms"`),
+		ofLease(`,"client_id":"c","batch_size":1,"request_timeout":"-5s"`), ofLease(`,"client_id":"c","batch_size":1,"request_timeout":"5"`),
 		post("/v1/queue.lease", `{}`), post("/v1/queue.lease", `{"queue_name":" "}`), post("/v1/queue.lease", `{"queue_name":"a~b"}`), post("/v1/queue.lease", `{"queue_name":"a b"}`),
 		// queue.produce.
 		post("/v1/queue.produce", `{}`), post("/v1/queue.produce", `{"queue_name":"q"}`), post("/v1/queue.produce", `{"queue_name":"q","request_timeout":"1m"}`),
@@ -131,13 +146,19 @@ func questions() []question {
 		post("/v1/queue.retry", `{"queue_name":"q","items":[{"id":"x"}]}`), post("/v1/queue.retry", `{"queue_name":"q","items":[{}]}`),
 		post("/v1/queue.retry", `{"queue_name":"q","items":[{"id":"0ujtsYcgvSTl8PAuAdqWYSMnLOv"}]}`),
 		post("/v1/queue.retry", `{"queue_name":"q","items":[`+strings.TrimSuffix(strings.Repeat("{},", 1001), ",")+`]}`),
-		// Queues.
+	}
+}
+
+func queueQuestions() []question {
+	const timed = `,"lease_timeout":"1m","expire_timeout":"1h"`
+	name := func(n int) string { return strings.Repeat("x", n) }
+	return []question{
 		post("/v1/queues.create", `{}`), post("/v1/queues.create", `{"queue_name":"`+name(513)+`"}`), post("/v1/queues.create", `{"queue_name":"a b~c"}`), post("/v1/queues.create", `{"queue_name":"a~c"}`),
-		create(`,"lease_timeout":"foo","expire_timeout":"bar"`), create(`,"lease_timeout":"foo"`), create(`,"lease_timeout":"1000000000000000s"`), create(`,"expire_timeout":"1000000000000000s"`),
-		create(`,"dead_queue":"nope"`), create(`,"dead_queue":"a b"`), create(`,"dead_queue":"a~b"`), create(`,"dead_queue":"` + name(501) + `"`), create(`,"dead_queue":"n"`),
-		create(`,"reference":"` + name(2001) + `"`), create(`,"max_attempts":-1`), create(`,"max_attempts":65537`), create(timed), create(timed + `,"requested_partitions":-1`),
-		create(`,"requested_partitions":1`), create(`,"requested_partitions":1,"lease_timeout":"1m"`), create(`,"requested_partitions":1,"lease_timeout":"1h","expire_timeout":"30m"`),
-		create(timed + `,"requested_partitions":1,"max_attempts":65536,"reference":"` + name(2000) + `","dead_queue":"q"`),
+		ofCreate(`,"lease_timeout":"foo","expire_timeout":"bar"`), ofCreate(`,"lease_timeout":"foo"`), ofCreate(`,"lease_timeout":"1000000000000000s"`), ofCreate(`,"expire_timeout":"1000000000000000s"`),
+		ofCreate(`,"dead_queue":"nope"`), ofCreate(`,"dead_queue":"a b"`), ofCreate(`,"dead_queue":"a~b"`), ofCreate(`,"dead_queue":"` + name(501) + `"`), ofCreate(`,"dead_queue":"n"`),
+		ofCreate(`,"reference":"` + name(2001) + `"`), ofCreate(`,"max_attempts":-1`), ofCreate(`,"max_attempts":65537`), ofCreate(timed), ofCreate(timed + `,"requested_partitions":-1`),
+		ofCreate(`,"requested_partitions":1`), ofCreate(`,"requested_partitions":1,"lease_timeout":"1m"`), ofCreate(`,"requested_partitions":1,"lease_timeout":"1h","expire_timeout":"30m"`),
+		ofCreate(timed + `,"requested_partitions":1,"max_attempts":65536,"reference":"` + name(2000) + `","dead_queue":"q"`),
 		post("/v1/queues.create", `{"queue_name":"m","requested_partitions":1,"dead_queue":"n"`+timed+`}`),
 		post("/v1/queues.info", `{}`), post("/v1/queues.info", `{"queue_name":"   "}`), post("/v1/queues.info", `{"queue_name":"a~b"}`), post("/v1/queues.info", `{"queue_name":"nope"}`),
 		post("/v1/queues.list", `{"limit":-1}`), post("/v1/queues.list", `{"limit":65537}`), post("/v1/queues.list", `{"pivot":"a~b"}`), post("/v1/queues.list", `{"pivot":"~","limit":-1}`),

@@ -29,6 +29,7 @@ func itemFamily(body []byte) (fam family, undecided bool) {
 				hasFive = true
 			case 6:
 				six = true
+			default:
 			}
 		})
 		switch {

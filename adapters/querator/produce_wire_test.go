@@ -13,17 +13,17 @@ import (
 )
 
 // leaseItems and reserveItems are requests as clients of each family number them.
-func leaseItems(t testing.TB, items ...*leasepb.ProduceItem) []byte {
-	t.Helper()
+func leaseItems(tb testing.TB, items ...*leasepb.ProduceItem) []byte {
+	tb.Helper()
 	b, err := proto.Marshal(&leasepb.ProduceRequest{QueueName: "q", RequestTimeout: "1m", Items: items})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return b
 }
 
-func reserveItems(t testing.TB, items ...*reservepb.ProduceItem) []byte {
-	t.Helper()
+func reserveItems(tb testing.TB, items ...*reservepb.ProduceItem) []byte {
+	tb.Helper()
 	b, err := proto.Marshal(&reservepb.ProduceRequest{QueueName: "q", RequestTimeout: "1m", Items: items})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return b
 }
 

@@ -137,7 +137,7 @@ func (c *call) describe(q *core.Queue, deadName func(uuid.UUID) string) infoRepl
 	}
 	r.lease = defaultLease
 	if ps, err := c.engine.Partitions(c.ctx, q.Name); err == nil {
-		r.partitions = int32(min(len(ps), 1<<31-1)) //nolint:gosec // bounded
+		r.partitions = clampInt32(int64(len(ps)))
 	}
 	return r
 }

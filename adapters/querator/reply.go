@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -29,7 +30,10 @@ func (okReply) appendJSON(dst []byte) []byte { return append(dst, `{"code":200}`
 func (okReply) message() proto.Message { return &basepb.Reply{Code: codeOK} }
 
 // faultReply is a fault as an answer.
-type faultReply struct{ *fault }
+type faultReply struct {
+	code int
+	text string
+}
 
 func (f faultReply) appendJSON(dst []byte) []byte {
 	dst = append(dst, `{"code":`...)
@@ -45,6 +49,12 @@ func (f faultReply) message() proto.Message {
 	return &basepb.Reply{Code: int32(f.code), CodeText: codeTexts[f.code], Message: f.text} //nolint:gosec // a status
 }
 
+// keptReply is the largest buffer that is kept for another reply, in bytes.
+const keptReply = 1 << 20
+
+// replyBuffers keeps the buffers of JSON replies.
+var replyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }}
+
 // send writes an answer; status is also the code inside a fault. A client that left is no error.
 func send(w http.ResponseWriter, status int, e encoding, r reply) {
 	var body []byte
@@ -52,13 +62,18 @@ func send(w http.ResponseWriter, status int, e encoding, r reply) {
 	if e == encodeProtobuf {
 		b, err := proto.Marshal(r.message())
 		if err != nil {
-			send(w, codeInternal, encodeJSON, faultReply{errInternal})
+			send(w, codeInternal, encodeJSON, errInternal.reply())
 			return
 		}
 		body = b
 		h.Set("Content-Type", typeProtobuf)
 	} else {
-		body = r.appendJSON(make([]byte, 0, 256))
+		buf, _ := replyBuffers.Get().(*[]byte)
+		body = r.appendJSON((*buf)[:0])
+		if cap(body) <= keptReply {
+			*buf = body
+			defer replyBuffers.Put(buf)
+		}
 		h.Set("Content-Type", typeJSON)
 	}
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -29,9 +29,12 @@ func New(engine *core.Engine, o Options) http.Handler {
 	s := &server{engine: engine, o: o, ids: newIDCodec(engine.Secret()), rooms: newWaitingRooms(o.WaitingRoom)}
 	return httpapi.Wrap(s.router(), httpapi.Options{
 		Protocol: "querator", Logger: o.Logger, Now: o.Now, Observer: o.Observer,
-		Panic: func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, nil, errInternal) },
+		Panic: s.panicked,
 	})
 }
+
+// panicked answers a request whose handler panicked.
+func (s *server) panicked(w http.ResponseWriter, r *http.Request) { s.answer(w, r, nil, errInternal) }
 
 // call is one request that has passed the transport's checks.
 type call struct {
@@ -152,7 +155,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, rep reply, err e
 			slog.String("code", core.CodeOf(err).String()), slog.Any("cause", err), slog.String("request_id", httpapi.RequestID(r.Context())))
 		f = errInternal
 	}
-	send(w, f.code, enc, faultReply{f})
+	send(w, f.code, enc, f.reply())
 }
 
 // failed words an error of the engine. One that has no words in the table is passed on, and

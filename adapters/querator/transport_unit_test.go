@@ -2,12 +2,16 @@ package querator
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/adapters/internal/httpapi"
 )
 
 func TestFormatSize(t *testing.T) {
@@ -73,15 +77,15 @@ func TestAppendTime(t *testing.T) {
 }
 
 func TestLongMessagesAreCut(t *testing.T) {
-	f := undecodable(errorText("proto:\u00a0bad " + strings.Repeat("é", maxMessage)))
+	f := undecodable(textError("proto:\u00a0bad " + strings.Repeat("é", maxMessage)))
 	require.LessOrEqual(t, len(f.text), maxMessage+len("\uFFFD"))
 	require.True(t, strings.HasPrefix(f.text, "proto: bad é"))
 	require.True(t, utf8.ValidString(f.text))
 }
 
-type errorText string
+type textError string
 
-func (e errorText) Error() string { return string(e) }
+func (e textError) Error() string { return string(e) }
 
 func FuzzAppendString(f *testing.F) {
 	for _, s := range []string{"", "plain", "<&>\u2028", "\x00\x1f\x7f\"\\\b\f\n\r\t", "\xff\xc0é\xe2\x28", "😀"} {
@@ -112,4 +116,23 @@ func TestWaitingRoomIsBounded(t *testing.T) {
 	require.NoError(t, rooms.enter(q2), "another queue has a room of its own")
 	rooms.leave(q1)
 	require.NoError(t, rooms.enter(q1))
+}
+
+func TestAPanicIsAnInternalError(t *testing.T) {
+	// A server without an engine panics as soon as it looks for a queue.
+	s := &server{o: Options{}.withDefaults()}
+	h := httpapi.Wrap(s.router(), httpapi.Options{Panic: s.panicked})
+	for accept, want := range map[string]string{
+		"":                     `{"code":500,"code_text":"Internal Service Error","message":"Internal Error"}`,
+		"application/protobuf": "\b\xf4\x03\x12\x16Internal Service Error\x1a\x0eInternal Error",
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/v1/queues.info", strings.NewReader(`{"queue_name":"q"}`))
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+
+		h.ServeHTTP(w, r)
+
+		require.Equal(t, http.StatusInternalServerError, w.Code)
+		require.Equal(t, want, w.Body.String())
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,12 +19,13 @@ func leaseBody(queue, client string, batch int, timeout string) string {
 	return fmt.Sprintf(`{"queue_name":%q,"client_id":%q,"batch_size":%d,"request_timeout":%q}`, queue, client, batch, timeout)
 }
 
-func produceBody(queue string, n int) string {
-	var items []string
+// produceBody puts items with the references r0, r1, … into the queue q.
+func produceBody(n int) string {
+	items := make([]string, 0, n)
 	for i := range n {
 		items = append(items, fmt.Sprintf(`{"utf8":"m%d","reference":"r%d"}`, i, i))
 	}
-	return fmt.Sprintf(`{"queue_name":%q,"request_timeout":"1m","items":[%s]}`, queue, strings.Join(items, ","))
+	return fmt.Sprintf(`{"queue_name":"q","request_timeout":"1m","items":[%s]}`, strings.Join(items, ","))
 }
 
 func TestReserveOfAnEmptyQueueEndsAtTheTimeoutAndNotBefore(t *testing.T) {
@@ -39,7 +41,7 @@ func TestReserveOfAnEmptyQueueEndsAtTheTimeoutAndNotBefore(t *testing.T) {
 
 	a := soon(t, got)
 	require.Equal(t, 454, a.status)
-	require.Equal(t, `{"code":454,"code_text":"Retry Request","message":"request timeout; no items are in the queue, try again"}`, a.body)
+	exact(t, `{"code":454,"code_text":"Retry Request","message":"request timeout; no items are in the queue, try again"}`, a.body)
 	require.Equal(t, "application/json", a.header.Get("Content-Type"))
 }
 
@@ -49,7 +51,7 @@ func TestWaitingReserveIsAnsweredByAProduce(t *testing.T) {
 	got := f.later(t.Context(), "/v1/queue.reserve", leaseBody("q", "c", 10, "30s"))
 	f.waiting("q", 1)
 
-	f.ok("/v1/queue.produce", produceBody("q", 2))
+	f.ok("/v1/queue.produce", produceBody(2))
 
 	a := soon(t, got)
 	items := a.items(t)
@@ -74,13 +76,13 @@ func TestItemsAreDealtOverWaitingClients(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t, querator.Options{})
 			f.create("q")
-			var answers []<-chan answer
+			answers := make([]<-chan answer, 0, len(tt.batches))
 			for i, n := range tt.batches {
 				answers = append(answers, f.later(t.Context(), "/v1/queue.lease", leaseBody("q", fmt.Sprintf("c%d", i), n, "1m")))
 				f.waiting("q", i+1)
 			}
 
-			f.ok("/v1/queue.produce", produceBody("q", tt.items))
+			f.ok("/v1/queue.produce", produceBody(tt.items))
 
 			next := 0
 			for i, c := range answers {
@@ -114,7 +116,7 @@ func TestASecondWaitWithTheSameClientIDIsRefused(t *testing.T) {
 
 			elsewhere := f.later(t.Context(), path, leaseBody("other", "c", 1, "1m"))
 			f.waiting("other", 1)
-			f.ok("/v1/queue.produce", produceBody("q", 2))
+			f.ok("/v1/queue.produce", produceBody(2))
 			require.Len(t, soon(t, first).items(t), 1, "the first wait goes on")
 			require.Len(t, f.ok(path, leaseBody("q", "c", 1, "1m")).items(t), 1, "a holder may lease again")
 			f.clock.Advance(time.Minute)
@@ -148,7 +150,7 @@ func TestAClientThatLeavesHoldsNothing(t *testing.T) {
 
 	again := f.later(t.Context(), "/v1/queue.lease", leaseBody("q", "c", 5, "10m"))
 	f.waiting("q", 1)
-	f.ok("/v1/queue.produce", produceBody("q", 1))
+	f.ok("/v1/queue.produce", produceBody(1))
 	items := soon(t, again).items(t)
 	require.Len(t, items, 1)
 	require.InDelta(t, 1, items[0]["attempts"], 0, "nobody held it before")
@@ -169,7 +171,7 @@ func TestShutdownAndDeletionEndWaitingLeases(t *testing.T) {
 
 			a := soon(t, waiter)
 			require.Equal(t, 453, a.status)
-			require.Equal(t, `{"code":453,"code_text":"Request Failed","message":"queue is shutting down"}`, a.body)
+			exact(t, `{"code":453,"code_text":"Request Failed","message":"queue is shutting down"}`, a.body)
 		})
 	}
 }
@@ -180,11 +182,73 @@ func TestRequestsAfterShutdownAreRefused(t *testing.T) {
 	require.NoError(t, f.engine.Shutdown(context.Background()))
 
 	for path, body := range map[string]string{
-		"/v1/queue.produce": produceBody("q", 1),
+		"/v1/queue.produce": produceBody(1),
 		"/v1/queue.lease":   leaseBody("q", "c", 1, "1m"),
 	} {
 		a := f.post(path, body)
 		require.Equal(t, 453, a.status, "%s: %s", path, a.body)
 		require.Contains(t, a.message(t), "shutting down", path)
 	}
+}
+
+func TestWhatWakesAWaitingLease(t *testing.T) {
+	for name, wake := range map[string]func(f *fixture, id string){
+		"a lease that expires": func(f *fixture, _ string) { f.clock.Advance(time.Minute) },
+		"a retry":              func(f *fixture, id string) { f.ok("/v1/queue.retry", `{"queue_name":"q","items":[{"id":"`+id+`"}]}`) },
+		"a move to a dead queue": func(f *fixture, id string) {
+			f.ok("/v1/queue.retry", `{"queue_name":"q","items":[{"id":"`+id+`","dead":true}]}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, querator.Options{})
+			f.create("dead")
+			f.create("q", `,"dead_queue":"dead"`)
+			f.ok("/v1/queue.produce", produceBody(1))
+			_, ids, _ := f.lease("q", 1)
+			queue := "q"
+			if name == "a move to a dead queue" {
+				queue = "dead"
+			}
+			waiter := f.later(t.Context(), "/v1/queue.lease", leaseBody(queue, "other", 1, "10m"))
+			f.waiting(queue, 1)
+
+			wake(f, ids["r0"])
+
+			require.Equal(t, "r0", soon(t, waiter).items(t)[0]["reference"])
+		})
+	}
+}
+
+func TestAPausedQueueHoldsRequestsAndReleasesThemTogether(t *testing.T) {
+	f := newFixture(t, querator.Options{})
+	f.create("q")
+	require.NoError(t, f.engine.Pause(t.Context(), "q", true))
+	answers := make([]<-chan answer, 0, 3)
+	for i, n := range []int{20, 6, 1} {
+		answers = append(answers, f.later(t.Context(), "/v1/queue.lease", leaseBody("q", "c"+strings.Repeat("i", i), n, "1m")))
+		f.waiting("q", i+1)
+	}
+	produced := f.later(t.Context(), "/v1/queue.produce", produceBody(23))
+	f.statsShow(`"produce_waiting":1,"lease_waiting":3`)
+
+	require.NoError(t, f.engine.Pause(t.Context(), "q", false))
+
+	require.Equal(t, 200, soon(t, produced).status)
+	for i, want := range []int{16, 6, 1} {
+		require.Len(t, soon(t, answers[i]).items(t), want)
+	}
+}
+
+// statsShow waits until the stats of q hold a text.
+func (f *fixture) statsShow(text string) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		if strings.Contains(f.ok("/v1/queue.stats", `{"queue_name":"q"}`).body, text) {
+			return
+		}
+		runtime.Gosched()
+	}
+	f.t.Fatalf("the stats never showed %s", text)
 }

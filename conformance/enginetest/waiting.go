@@ -82,7 +82,7 @@ func wakeNack(r *rig) {
 	r.push("q", 1, 2)
 	b := r.pop("q", "", 2)
 	c := r.park(waitingPop("q", "", 10, time.Minute))
-	require.True(r.t, r.ack("q", "", b.lease, "m2", core.AckFailed).Released)
+	require.True(r.t, r.ack("q", "", b.lease, "m1", core.AckFailed).Released)
 	require.Equal(r.t, []string{"m1", "m2"}, c.names())
 }
 

@@ -37,7 +37,11 @@ func change(old *row, c *core.RowChange) *row {
 }
 
 // apply writes a change set that check let pass, segments and purges aside.
-func (s *Store) apply(c *core.ChangeSet) {
+func (s *Store) apply(now core.Time, c *core.ChangeSet) {
+	for _, r := range c.Records {
+		r.At = now
+		s.putRecord(r)
+	}
 	for _, key := range c.FreeSources {
 		if p := s.partitions[key.Partition]; p != nil {
 			delete(p.sources, key.SourceID)

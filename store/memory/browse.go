@@ -34,7 +34,7 @@ func (s *Store) Rows(ctx context.Context, p core.RowsParams) ([]core.RowSummary,
 	for _, part := range q.partitions {
 		for group, r := range part.rows {
 			if p.Group == "" || p.Group == group {
-				out = append(out, core.Summarize(core.RowKey{Partition: part.Key, Group: group}, r.frontier, r.batches))
+				out = append(out, core.Summarize(core.RowKey{Partition: part.Key, Group: group}, r.frontier, r.batches, p.Now))
 			}
 		}
 	}

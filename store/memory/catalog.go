@@ -99,7 +99,7 @@ func (s *Store) DeleteQueue(ctx context.Context, id uuid.UUID) error {
 		return s.partitions[e.Segment.Partition] == nil
 	})
 	for dead, d := range s.dead {
-		if d.Queue == id || s.partitions[d.Partition] == nil {
+		if d.Queue == id {
 			delete(s.dead, dead)
 		}
 	}
@@ -151,33 +151,4 @@ func (s *Store) Registrations(ctx context.Context, id uuid.UUID) ([]core.Registr
 	}
 	slices.SortFunc(out, func(a, b core.Registration) int { return cmp.Compare(a.Group, b.Group) })
 	return out, nil
-}
-
-// Record implements core.Records.
-func (s *Store) Record(ctx context.Context, kind, name string) ([]byte, error) {
-	if err := s.enter(ctx, "record"); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
-	return slices.Clone(s.records[recordKey{kind, name}]), nil
-}
-
-// PutRecord implements core.Records.
-func (s *Store) PutRecord(ctx context.Context, kind, name string, old, value []byte) error {
-	const op = "put record"
-	if err := s.enter(ctx, op); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	key := recordKey{kind, name}
-	have, ok := s.records[key]
-	if ok != (old != nil) || !slices.Equal(have, old) {
-		return core.Errorf(core.CodeConflict, op, "the record is not what the caller knows")
-	}
-	if value == nil {
-		delete(s.records, key)
-	} else {
-		s.records[key] = append([]byte{}, value...)
-	}
-	return nil
 }

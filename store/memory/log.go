@@ -107,7 +107,7 @@ func (s *Store) Headers(ctx context.Context, p core.HeadersParams) ([]core.Segme
 
 func (s *Store) headers(p core.HeadersParams) []core.SegmentHeader {
 	part := s.partitions[p.Partition]
-	if part == nil {
+	if part == nil || p.To < p.From {
 		return nil
 	}
 	var out []core.SegmentHeader

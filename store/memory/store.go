@@ -25,11 +25,14 @@ type Store struct {
 	partitions map[core.PartitionKey]*partition
 	schedule   []core.ScheduledSegment
 	dead       map[uuid.UUID]core.DeadLetter
-	records    map[recordKey][]byte
+	records    map[recordKey]core.Record
 	commits    map[uuid.UUID]bool
 }
 
-var _ core.Store = (*Store)(nil)
+var (
+	_ core.Store        = (*Store)(nil)
+	_ core.RecordLister = (*Store)(nil)
+)
 
 // Fault is what an injected failure does to a commit.
 type Fault struct {
@@ -72,7 +75,7 @@ type recordKey struct{ kind, name string }
 func New() *Store {
 	return &Store{
 		queues: map[uuid.UUID]*queue{}, partitions: map[core.PartitionKey]*partition{}, dead: map[uuid.UUID]core.DeadLetter{},
-		records: map[recordKey][]byte{}, commits: map[uuid.UUID]bool{},
+		records: map[recordKey]core.Record{}, commits: map[uuid.UUID]bool{},
 	}
 }
 

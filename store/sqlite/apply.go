@@ -69,6 +69,13 @@ func (u *update) write(db *database) error {
 	if err := u.writeDeadLetters(db); err != nil {
 		return err
 	}
+	for i := range u.c.Records {
+		r := u.c.Records[i]
+		r.At = u.now
+		if err := writeRecord(db, &r); err != nil {
+			return err
+		}
+	}
 	return u.writeRegistrations(db)
 }
 

@@ -28,7 +28,7 @@ func (s *Store) Rows(ctx context.Context, p core.RowsParams) ([]core.RowSummary,
 	list, err := db.rowsWhere(where, args)
 	out := make([]core.RowSummary, len(list))
 	for i, l := range list {
-		out[i] = core.Summarize(l.key, l.frontier, l.batches)
+		out[i] = core.Summarize(l.key, l.frontier, l.batches, p.Now)
 	}
 	return out, classify(op, err)
 }

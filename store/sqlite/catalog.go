@@ -89,9 +89,7 @@ func (s *Store) PutQueue(ctx context.Context, p core.PutQueueParams) (core.Queue
 // checkQueue returns the queue as it is, nil for a new one.
 func (s *state) checkQueue(op string, q *core.Queue) (*queue, error) {
 	old := s.queues[q.ID]
-	if owner, taken := s.names[q.Name]; taken && owner != q.ID {
-		return nil, core.Errorf(core.CodeQueueExists, op, "the name is taken")
-	}
+	owner, taken := s.names[q.Name]
 	switch {
 	case q.Version == 0 && old != nil:
 		return nil, core.Errorf(core.CodeQueueExists, op, "queue %s exists", q.ID)
@@ -99,6 +97,8 @@ func (s *state) checkQueue(op string, q *core.Queue) (*queue, error) {
 		return nil, core.Errorf(core.CodeNoQueue, op, "queue %s does not exist", q.ID)
 	case old != nil && old.Version != q.Version:
 		return nil, core.Errorf(core.CodeConflict, op, "queue %s moved to version %d", q.ID, old.Version)
+	case taken && owner != q.ID:
+		return nil, core.Errorf(core.CodeQueueExists, op, "the name is taken")
 	}
 	return old, nil
 }
@@ -109,18 +109,28 @@ func (q *queue) write(db *database) error {
 		string(q.options))
 }
 
-// newPartitions returns those of the wanted partitions that the queue does not have, with keys and ordinals.
+// newPartitions returns those of the wanted partitions that their queues do not have, with keys and ordinals. A nil queue
+// means each partition's own; partitions of queues that are gone are passed over.
 func (s *state) newPartitions(now core.Time, q *queue, want []core.Partition) []*partition {
+	type name struct {
+		queue uuid.UUID
+		name  string
+	}
 	var made []*partition
-	names := map[string]bool{}
+	planned, ordinals := map[name]bool{}, map[uuid.UUID]int{}
 	for _, p := range want {
-		if q.byName[p.Name] != nil || names[p.Name] {
+		of := q
+		if of == nil {
+			of = s.queues[p.Queue]
+		}
+		if of == nil || of.byName[p.Name] != nil || planned[name{of.ID, p.Name}] {
 			continue
 		}
-		names[p.Name] = true
-		p.Queue, p.CreatedAt = q.ID, cmp.Or(p.CreatedAt, now)
+		planned[name{of.ID, p.Name}] = true
+		p.Queue, p.CreatedAt = of.ID, cmp.Or(p.CreatedAt, now)
 		p.Key = s.lastKey + 1 + core.PartitionKey(len(made))
-		p.Ordinal = int32(len(q.partitions) + len(made)) //nolint:gosec // far below 2^31
+		p.Ordinal = int32(len(of.partitions) + ordinals[of.ID]) //nolint:gosec // far below 2^31
+		ordinals[of.ID]++
 		made = append(made, newPartition(p))
 	}
 	return made
@@ -160,24 +170,7 @@ func (s *Store) CreatePartitions(ctx context.Context, now core.Time, ps []core.P
 	if s.broken != nil {
 		return nil, s.again(op)
 	}
-	byQueue := map[uuid.UUID][]core.Partition{}
-	var order []uuid.UUID
-	for _, p := range ps {
-		if s.state.queues[p.Queue] == nil {
-			continue
-		}
-		if byQueue[p.Queue] == nil {
-			order = append(order, p.Queue)
-		}
-		byQueue[p.Queue] = append(byQueue[p.Queue], p)
-	}
-	var made []*partition
-	for _, id := range order {
-		for _, p := range s.state.newPartitions(now, s.state.queues[id], byQueue[id]) {
-			p.Key = s.state.lastKey + 1 + core.PartitionKey(len(made))
-			made = append(made, p)
-		}
-	}
+	made := s.state.newPartitions(now, nil, ps)
 	if len(made) > 0 {
 		err := s.commit(&transaction{
 			op: op, id: uuid.New(),

@@ -51,7 +51,10 @@ type Store struct {
 	behind  behind
 }
 
-var _ core.Store = (*Store)(nil)
+var (
+	_ core.Store        = (*Store)(nil)
+	_ core.RecordLister = (*Store)(nil)
+)
 
 // Open opens the store in a directory, which is made when it is missing. A directory that another server uses is
 // CodeLocked; one that a newer version wrote, or that is damaged, CodeFormat; one that cannot be written CodeReadOnly.

@@ -105,7 +105,7 @@ func (a *App) Run(ctx context.Context) error {
 func (a *App) start(ctx context.Context, done *steps) error {
 	s, err := store.Open(ctx, a.cfg.Store, store.Options{Dir: a.cfg.DataDir, Logger: a.log})
 	if err != nil {
-		return fmt.Errorf("open store: %w", err)
+		return err
 	}
 	done.push("close store", storeTimeout, func(context.Context) error { return s.Close() })
 

@@ -79,6 +79,7 @@ func TestMetricsShowWhatHappened(t *testing.T) {
 	} {
 		assert.Contains(t, got, line+"\n")
 	}
+	assert.Contains(t, must(t, s.url("querator", "/metrics"), ""), "leasehold_messages_in_total")
 	assert.Regexp(t, `leasehold_commit_duration_seconds_count\{kind="append"\} [1-9]`, got)
 }
 
@@ -86,6 +87,7 @@ func TestAdminTokenGuardsMetrics(t *testing.T) {
 	t.Setenv(EnvAdminToken, "hush")
 	s := start(t, everywhere(t.TempDir())...)
 	assert.Equal(t, http.StatusUnauthorized, send(s.url("admin", "/metrics"), "").status)
+	assert.Equal(t, http.StatusUnauthorized, send(s.url("querator", "/metrics"), "").status, "the same figures by another door")
 	must(t, s.url("admin", "/readyz"), "")
 }
 
@@ -112,6 +114,25 @@ func TestPortInUseNamesTheFlagAndLeavesNothingBehind(t *testing.T) {
 	require.ErrorContains(t, err, "--cfqueues-addr: ")
 	require.ErrorContains(t, err, "address already in use")
 	start(t, everywhere(dir)...)
+}
+
+func TestListenerThatFailsEndsTheServerInOrder(t *testing.T) {
+	dir := t.TempDir()
+	cfg, err := parsed(everywhere(dir)...)
+	require.NoError(t, err)
+	a := New(cfg, Options{})
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(t.Context()) }()
+	<-a.Ready()
+	must(t, "http://"+a.Addr("queen")+"/api/v1/push", pushBody)
+	for _, s := range a.servers {
+		if s.name == "cfqueues" {
+			require.NoError(t, s.ln.Close())
+		}
+	}
+	require.ErrorContains(t, <-ended, "listener cfqueues: ")
+	again := start(t, everywhere(dir)...)
+	assert.Contains(t, must(t, again.url("queen", popPath), ""), `"data":{"n":1}`)
 }
 
 func TestStoresThatCannotBeOpened(t *testing.T) {
@@ -187,9 +208,7 @@ func TestControlListenerRefusesNonsense(t *testing.T) {
 }
 
 // waitFor scrapes until a line is there.
-func waitFor(t *testing.T, s interface {
-	url(listener, path string) string
-}, line string) {
+func waitFor(t *testing.T, s addressed, line string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return strings.Contains(send(s.url("admin", "/metrics"), "").body, line+"\n")

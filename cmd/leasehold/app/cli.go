@@ -17,6 +17,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
+
+	"github.com/leasehold/leasehold/cmd/leasehold/bench"
 )
 
 // Version is the release, set by the linker; a build from source shows its
@@ -25,8 +27,9 @@ var Version = ""
 
 // cli is the grammar of the command line.
 type cli struct {
-	Serve   serveCmd   `cmd:"" help:"Run the server."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Serve   serveCmd      `cmd:"" help:"Run the server."`
+	Bench   bench.Command `cmd:"" help:"Measure a server."`
+	Version versionCmd    `cmd:"" help:"Print the version."`
 }
 
 type serveCmd struct {
@@ -53,6 +56,9 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 			code = int(e)
 		}
 	}()
+	if len(args) > 0 && args[0] == "bench" {
+		return bench.Main(args[1:], stdout, stderr)
+	}
 	cmd, cfg, err := parse(args, stdout, stderr)
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "leasehold:", err)

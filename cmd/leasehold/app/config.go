@@ -25,20 +25,20 @@ const EnvAdminToken = "LEASEHOLD_ADMIN_TOKEN"
 // and by validator.
 type Config struct {
 	Store   string `env:"LEASEHOLD_STORE" help:"Where messages live: sqlite:PATH, memory: or postgres://…  Default: SQLite in the data directory." placeholder:"URL"`
-	DataDir string `default:"./leasehold-data" env:"LEASEHOLD_DATA_DIR" help:"Folder for the embedded store and what is local to this server." placeholder:"DIR" validate:"required"`
+	DataDir string `default:"./leasehold-data" env:"LEASEHOLD_DATA_DIR" help:"Folder for the embedded store and what is local to this server. Default: ${default}." placeholder:"DIR" validate:"required"`
 
-	QueenAddr    string   `default:"127.0.0.1:6632" env:"LEASEHOLD_QUEEN_ADDR" help:"Queen listener, or off." placeholder:"HOST:PORT" validate:"listen"`
-	QueratorAddr []string `default:"127.0.0.1:2319" env:"LEASEHOLD_QUERATOR_ADDR" help:"Querator listener, or off; may be repeated, with a route family in front: reserve=HOST:PORT, lease=HOST:PORT." placeholder:"[FAMILY=]HOST:PORT" validate:"dive,familylisten"`
-	CfqueuesAddr string   `default:"127.0.0.1:8790" env:"LEASEHOLD_CFQUEUES_ADDR" help:"Cloudflare Queues listener, or off." placeholder:"HOST:PORT" validate:"listen"`
-	AdminAddr    string   `default:"127.0.0.1:8400" env:"LEASEHOLD_ADMIN_ADDR" help:"Listener for /healthz, /readyz and /metrics, or off. LEASEHOLD_ADMIN_TOKEN guards the latter." placeholder:"HOST:PORT" validate:"listen"`
-	ControlAddr  string   `default:"off" env:"LEASEHOLD_CONTROL_ADDR" help:"For tests only: listener that moves the server's clock and pauses queues; loopback only." placeholder:"HOST:PORT" validate:"listen"`
+	QueenAddr    string   `default:"127.0.0.1:6632" env:"LEASEHOLD_QUEEN_ADDR" help:"Queen listener, or off. Default: ${default}." placeholder:"HOST:PORT" validate:"listen"`
+	QueratorAddr []string `default:"127.0.0.1:2319" env:"LEASEHOLD_QUERATOR_ADDR" help:"Querator listener, or off; may be repeated, with a route family in front: reserve=HOST:PORT, lease=HOST:PORT. Default: ${default}." placeholder:"[FAMILY=]HOST:PORT" validate:"dive,familylisten"`
+	CfqueuesAddr string   `default:"127.0.0.1:8790" env:"LEASEHOLD_CFQUEUES_ADDR" help:"Cloudflare Queues listener, or off. Default: ${default}." placeholder:"HOST:PORT" validate:"listen"`
+	AdminAddr    string   `default:"127.0.0.1:8400" env:"LEASEHOLD_ADMIN_ADDR" help:"Listener for /healthz, /readyz and /metrics, or off. LEASEHOLD_ADMIN_TOKEN guards the latter. Default: ${default}." placeholder:"HOST:PORT" validate:"listen"`
+	ControlAddr  string   `default:"off" env:"LEASEHOLD_CONTROL_ADDR" help:"For tests only: listener that moves the server's clock and pauses queues; loopback only. Default: ${default}." placeholder:"HOST:PORT" validate:"listen"`
 	Insecure     bool     `env:"LEASEHOLD_INSECURE" help:"Allow listeners that are not on loopback to serve without authentication."`
 
 	LogFormat string `default:"text" env:"LEASEHOLD_LOG_FORMAT" help:"text or json." validate:"oneof=text json"`
 	LogLevel  string `default:"info" env:"LEASEHOLD_LOG_LEVEL" help:"debug, info, warn or error." validate:"oneof=debug info warn error"`
 	// MetricsQueues bounds the number of queues that get metrics of their own;
 	// the others are summed under queue="_other".
-	MetricsQueues int `default:"100" env:"LEASEHOLD_METRICS_QUEUES" help:"How many queues get metrics of their own; the rest is summed as queue=\"_other\"." placeholder:"N" validate:"gte=0,lte=100000"`
+	MetricsQueues int `default:"100" env:"LEASEHOLD_METRICS_QUEUES" help:"How many queues get metrics of their own; the rest is summed as queue=\"_other\". Default: ${default}." placeholder:"N" validate:"gte=0,lte=100000"`
 
 	// AdminToken is read from the environment alone (EnvAdminToken).
 	AdminToken string `kong:"-"`

@@ -88,7 +88,10 @@ type child struct {
 // spawn starts the program in folder dir and waits until it is ready.
 func spawn(t *testing.T, dir string, env []string, args ...string) *child {
 	t.Helper()
-	c := &child{cmd: exec.Command(os.Args[0], append(args, "--log-format=json")...), addrs: map[string]string{}}
+	c := &child{
+		cmd:   exec.Command(os.Args[0], append(args, "--log-format=json")...), //nolint:gosec // the test binary itself
+		addrs: map[string]string{},
+	}
 	c.cmd.Dir = dir
 	c.cmd.Env = append(append(os.Environ(), envServe+"=1"), env...)
 	stderr, err := c.cmd.StderrPipe()
@@ -138,6 +141,11 @@ func (c *child) logged() string {
 }
 
 func (c *child) url(listener, path string) string { return "http://" + c.addrs[listener] + path }
+
+// addressed is a server whose routes have addresses, in this process or not.
+type addressed interface {
+	url(listener, path string) string
+}
 
 // answer is what a request got.
 type answer struct {

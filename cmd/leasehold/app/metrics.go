@@ -130,7 +130,7 @@ func (m *metrics) Committed(kind string, requests, messages int, took time.Durat
 // Commit implements observe.Recorder.
 func (m *metrics) Commit(op string, took time.Duration, bytes int64, _ int, err error) {
 	m.Call(op, took, err)
-	if err == nil {
+	if err == nil && bytes > 0 {
 		m.storeBytes.WithLabelValues(op).Observe(float64(bytes))
 	}
 }

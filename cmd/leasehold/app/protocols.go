@@ -4,6 +4,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/leasehold/leasehold/adapters/admin"
 	"github.com/leasehold/leasehold/adapters/cfqueues"
 	"github.com/leasehold/leasehold/adapters/queen"
 	"github.com/leasehold/leasehold/adapters/querator"
@@ -12,20 +13,20 @@ import (
 
 // protocols lists the protocols' listeners.
 func (a *App) protocols(engine *core.Engine) []spec {
-	specs := []spec{
-		{"queen", "queen-addr", a.cfg.QueenAddr, queen.New(engine, queen.Options{
+	specs := make([]spec, 0, 2+len(a.cfg.QueratorAddr))
+	specs = append(specs,
+		spec{"queen", "queen-addr", a.cfg.QueenAddr, queen.New(engine, queen.Options{
 			Logger: a.log, Now: time.Now, Observer: a.metrics,
 		})},
-		{"cfqueues", "cfqueues-addr", a.cfg.CfqueuesAddr, cfqueues.New(engine, cfqueues.Options{
+		spec{"cfqueues", "cfqueues-addr", a.cfg.CfqueuesAddr, cfqueues.New(engine, cfqueues.Options{
 			Logger: a.log, Now: time.Now, Observer: a.metrics,
-		})},
-	}
+		})})
 	for _, s := range a.cfg.QueratorAddr {
 		e := splitFamily(s)
 		// The family was checked with the rest of the configuration.
 		generation, _ := querator.ParseGeneration(e.family)
 		specs = append(specs, spec{"querator", "querator-addr", e.addr, querator.New(engine, querator.Options{
-			Generation: generation, Version: version(), Metrics: a.metrics.handler(),
+			Generation: generation, Version: version(), Metrics: admin.Guard(a.cfg.AdminToken, a.metrics.handler()),
 			Logger: a.log, Now: time.Now, Observer: a.metrics,
 		})})
 	}

@@ -181,6 +181,7 @@ CREATE TABLE records (
     kind  BLOB NOT NULL,
     name  BLOB NOT NULL,
     value BLOB NOT NULL,
+    at    INTEGER NOT NULL,
     PRIMARY KEY (kind, name)
 ) WITHOUT ROWID;
 

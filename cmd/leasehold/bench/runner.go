@@ -1,0 +1,292 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+const (
+	// durableLength bounds how long the durability floor is measured per round.
+	durableLength = 2 * time.Second
+	// settleTime lets a server finish what a fill left it to do.
+	settleTime = 300 * time.Millisecond
+	// reserve is by how much a backlog is filled beyond what a run should take.
+	reserve = 1.3
+)
+
+// runner measures one load after the other.
+type runner struct {
+	cmd     *runCmd
+	d       dialect
+	scratch string
+	target  *target // the server
+	compare *target // nil without --compare
+	log     io.Writer
+}
+
+// target is a server with its queue of the load being measured.
+type target struct {
+	host    string
+	process *process
+	spec    spec
+	fleet   *fleet
+	// filled and settled count what waits in the queue; peak is the highest
+	// rate seen, per second, from which the need of the next run is guessed.
+	filled, settled int64
+	peak            float64
+}
+
+// run measures all loads and writes the report.
+func (r *runCmd) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	loads, err := r.check()
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp(r.Scratch, "leasehold-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	u := &runner{cmd: r, d: dialects[r.Protocol], scratch: scratch, log: stderr}
+	stop, err := u.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	var results []result
+	for _, l := range loads {
+		res, err := u.measure(ctx, l)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l, err)
+		}
+		results = append(results, *res)
+	}
+	return report(results, r.JSON, stdout, stderr)
+}
+
+// connect finds or starts the servers and returns what ends those it started.
+func (u *runner) connect(ctx context.Context) (stop func() error, err error) {
+	stop = func() error { return nil }
+	if u.cmd.Compare != "" {
+		host, err := hostOf("compare", u.cmd.Compare)
+		if err != nil {
+			return nil, err
+		}
+		u.compare = &target{host: host, process: watch(u.cmd.ComparePID)}
+	}
+	if !u.cmd.Spawn {
+		host, err := hostOf("url", u.cmd.URL)
+		u.target = &target{host: host, process: watch(u.cmd.PID)}
+		return stop, err
+	}
+	c, err := startServer(ctx, serverPlan{
+		binary: u.cmd.Binary, store: u.cmd.Store, dir: u.scratch, protocol: u.cmd.Protocol,
+	})
+	if err != nil {
+		return nil, err
+	}
+	u.target = &target{host: c.addr, process: c.process()}
+	return c.stop, nil
+}
+
+// watch is the process of a pid, nil for none.
+func watch(pid int) *process {
+	if pid == 0 {
+		return nil
+	}
+	return &process{pid: pid}
+}
+
+// targets are the servers that are measured.
+func (u *runner) targets() []*target {
+	if u.compare == nil {
+		return []*target{u.target}
+	}
+	return []*target{u.target, u.compare}
+}
+
+// measure runs one load.
+func (u *runner) measure(ctx context.Context, l load) (*result, error) {
+	run := fmt.Sprintf("b%x", time.Now().UnixNano()&0xffffffff)
+	for _, t := range u.targets() {
+		t.spec = u.spec(t.host, l, run)
+		t.filled, t.settled, t.peak = 0, 0, 0
+		if err := u.prepare(t, l); err != nil {
+			return nil, err
+		}
+		defer t.fleet.close()
+	}
+	floor, stop, err := u.startFloor(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	for _, t := range u.targets() {
+		if err := u.warm(t, l); err != nil {
+			return nil, fmt.Errorf("warm up: %w", err)
+		}
+	}
+	if floor != nil {
+		if _, err := floor.run(u.cmd.Warmup / 2); err != nil {
+			return nil, fmt.Errorf("warm up HTTP floor: %w", err)
+		}
+	}
+	res := newResult(u.cmd, l)
+	for i := range u.cmd.Runs {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := u.round(l, floor, i, res); err != nil {
+			return nil, err
+		}
+	}
+	if !u.cmd.Spawn {
+		for _, t := range u.targets() {
+			u.clean(t)
+		}
+	}
+	return res, nil
+}
+
+// spec is what a load's requests to one server have in common.
+func (u *runner) spec(host string, l load, run string) spec {
+	return spec{
+		host: host, queue: fmt.Sprintf("bench-%s-%s-%d-%d", run, l.kind, l.batch, l.clients), batch: l.batch,
+		payload: u.cmd.Payload, partitions: u.cmd.Partitions, groups: u.cmd.Groups, names: u.cmd.IDs,
+		delay: u.cmd.Delay, account: u.cmd.Account, run: run, headers: u.cmd.Header,
+	}
+}
+
+// prepare makes the queue and the clients.
+func (u *runner) prepare(t *target, l load) error {
+	c := newConn(t.host)
+	defer c.close()
+	if err := u.d.create(c, &t.spec); err != nil {
+		return fmt.Errorf("create queue: %w", err)
+	}
+	t.fleet = newFleet(u.d, &t.spec, l, t.process, u.cmd.Rate)
+	return nil
+}
+
+// clean deletes the queue of a load from a server that stays.
+func (u *runner) clean(t *target) {
+	c := newConn(t.host)
+	defer c.close()
+	if err := u.d.drop(c, &t.spec); err != nil {
+		_, _ = fmt.Fprintf(u.log, "queue %s stays: %v\n", t.spec.queue, err)
+	}
+}
+
+// startFloor starts the HTTP floor of a load and makes its clients.
+func (u *runner) startFloor(ctx context.Context, l load) (*fleet, func(), error) {
+	if !u.cmd.Floors {
+		return nil, func() {}, nil
+	}
+	plan, err := sampleAnswers(u.d, u.target.spec, u.cmd.Protocol)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := startFloor(ctx, plan)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := u.target.spec
+	s.host = c.addr
+	f := newFleet(u.d, &s, l, c.process(), u.cmd.Rate)
+	f.floor = true
+	return f, func() {
+		f.close()
+		_ = c.stop()
+	}, nil
+}
+
+// warm runs a load unmeasured, to learn how fast the server is.
+func (u *runner) warm(t *target, l load) error {
+	t.peak = 30_000
+	if l.batch > 1 {
+		t.peak = 150_000
+	}
+	o, err := u.runTarget(t, l, u.cmd.Warmup)
+	if err != nil {
+		return err
+	}
+	t.peak = o.perSecond
+	return nil
+}
+
+// runTarget fills what the load needs and runs it.
+func (u *runner) runTarget(t *target, l load, length time.Duration) (*outcome, error) {
+	level := float64(u.cmd.Backlog)
+	if l.kind == kindSettle {
+		// So many that each client finds a full batch in some partition.
+		level = max(level, float64(4*l.batch*max(u.cmd.Partitions, l.clients)))
+		level += reserve * t.peak * length.Seconds() / float64(u.cmd.Groups)
+	}
+	if waiting := t.filled - t.settled/int64(u.cmd.Groups); l.kind != kindPush || waiting == 0 {
+		if missing := int64(level) - waiting; missing > 0 {
+			if err := u.fill(t, missing); err != nil {
+				return nil, err
+			}
+		}
+	}
+	o, err := t.fleet.run(length)
+	if err != nil {
+		return nil, err
+	}
+	t.settled += o.settled
+	t.filled += int64(o.pushedPerSecond * length.Seconds())
+	t.peak = max(t.peak, o.perSecond)
+	return o, nil
+}
+
+// fill adds messages to a queue.
+func (u *runner) fill(t *target, n int64) error {
+	s := t.spec
+	s.batch, s.names, s.delay = u.cmd.FillBatch, false, 0
+	if err := fill(u.d, &s, int(n)); err != nil {
+		return err
+	}
+	t.filled += n
+	time.Sleep(settleTime)
+	return nil
+}
+
+// round is one measurement of everything, in an order that changes.
+func (u *runner) round(l load, floor *fleet, i int, res *result) error {
+	length := time.Duration(u.cmd.Seconds * float64(time.Second))
+	var p pair
+	steps := []func() error{func() (err error) {
+		p.server, err = u.runTarget(u.target, l, length)
+		return err
+	}}
+	if floor != nil {
+		steps = append(steps, func() (err error) {
+			p.floor, err = floor.run(length)
+			return err
+		}, func() (err error) {
+			p.durable, err = durabilityFloor(u.scratch, l, u.cmd.Payload, min(length, durableLength))
+			return err
+		})
+	}
+	if u.compare != nil {
+		steps = append(steps, func() (err error) {
+			p.compare, err = u.runTarget(u.compare, l, length)
+			return err
+		})
+	}
+	for j := range steps {
+		if i%2 == 1 {
+			j = len(steps) - 1 - j
+		}
+		if err := steps[j](); err != nil {
+			return err
+		}
+	}
+	res.add(p)
+	_, _ = fmt.Fprintf(u.log, "%s round %d of %d: %s\n", l, i+1, u.cmd.Runs, p)
+	return nil
+}

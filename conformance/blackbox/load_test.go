@@ -1,0 +1,272 @@
+package blackbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// holdSeconds is how long the load's leases last: longer than a request needs, and short enough
+// that what a dead consumer held comes back while the test runs.
+const holdSeconds = 2
+
+// load pushes and consumes through all three protocols until the server is gone.
+type load struct {
+	*Clients
+	ledger *Ledger
+	pipe   *pipeline
+	dice   *dice
+	// name makes ids and client ids unique.
+	name string
+	// dying is set just before the server is killed; a request that fails earlier is a fault.
+	dying atomic.Bool
+	next  atomic.Int64
+}
+
+// sharedQueue is pushed to and consumed from by all three protocols.
+const sharedQueue = "kill-shared"
+
+// run starts the workers, and returns a function that waits for their end.
+func (l *load) run(ctx context.Context) (wait func()) {
+	var wg sync.WaitGroup
+	loop := func(step func(context.Context, string) error, queues ...string) {
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				if err := step(ctx, queues[i%len(queues)]); err != nil {
+					l.gone(err)
+					return
+				}
+			}
+		})
+	}
+	for range 2 {
+		loop(l.queenPush, "kill-queen", sharedQueue)
+		loop(l.queratorPush, "kill-querator", sharedQueue)
+		loop(l.cfPush, "kill-cf", sharedQueue)
+		loop(l.queenConsume, "kill-queen", sharedQueue)
+		loop(l.queratorConsumer(), "kill-querator", sharedQueue)
+		loop(l.cfConsume, "kill-cf", sharedQueue)
+	}
+	loop(l.queenPush, pipeIn)
+	loop(func(ctx context.Context, _ string) error { return l.pipe.step(ctx, l.Clients, 200) }, pipeIn)
+	return wg.Wait
+}
+
+// gone notes a failed request, which is right only because the server was killed.
+func (l *load) gone(err error) {
+	if a, refused := Refused(err); refused {
+		l.ledger.Fault("refused: %s", a)
+	} else if !l.dying.Load() {
+		l.ledger.Fault("no answer from a server that lives: %v", err)
+	}
+}
+
+// ids are new message ids.
+func (l *load) ids() []string {
+	out := make([]string, l.dice.upTo(20))
+	for i := range out {
+		out[i] = l.name + "-" + strconv.FormatInt(l.next.Add(1), 10)
+	}
+	return out
+}
+
+// push keeps the ledger around a push.
+func (l *load) push(ids []string, send func() error) error {
+	l.ledger.Pushing(ids...)
+	err := send()
+	if err == nil {
+		l.ledger.Pushed(ids...)
+	} else if _, refused := Refused(err); refused {
+		l.ledger.NotPushed(ids...)
+	}
+	return err
+}
+
+func (l *load) queenPush(ctx context.Context, queue string) error {
+	ids := l.ids()
+	items := make([]QueenItem, len(ids))
+	for i, id := range ids {
+		items[i] = QueenItem{Queue: queue, Partition: strconv.Itoa(l.dice.upTo(3) - 1), Payload: Payload(id)}
+	}
+	return l.push(ids, func() error { return l.Queen.Push(ctx, items...) })
+}
+
+func (l *load) queratorPush(ctx context.Context, queue string) error {
+	ids := l.ids()
+	items := make([]QueratorItem, len(ids))
+	for i, id := range ids {
+		items[i] = QueratorItem{Encoding: "json", Reference: id, Bytes: []byte(Payload(id))}
+	}
+	return l.push(ids, func() error { return l.Querator.Produce(ctx, queue, items...) })
+}
+
+func (l *load) cfPush(ctx context.Context, queue string) error {
+	ids := l.ids()
+	messages := make([]CfMessage, len(ids))
+	for i, id := range ids {
+		messages[i] = CfMessage{Body: Payload(id)}
+		if l.dice.within(5) {
+			messages[i].DelaySeconds = 1
+		}
+	}
+	return l.push(ids, func() error { return l.Cf.Push(ctx, queue, messages...) })
+}
+
+// settle keeps the ledger around a settlement that is answered as one.
+func (l *load) settle(ids []string, send func() (bool, error)) error {
+	l.ledger.Settling(ids...)
+	done, err := send()
+	switch {
+	case err == nil && done:
+		l.ledger.Settled(ids...)
+	case err == nil:
+		l.ledger.NotSettled(ids...)
+	}
+	return err
+}
+
+// queenConsume pops from up to two partitions and completes what it got, most of the time.
+func (l *load) queenConsume(ctx context.Context, queue string) error {
+	query := popQuery(l.dice.upTo(30), holdSeconds, 200, "")
+	query.Set("partitions", "2")
+	claimed := time.Now()
+	messages, err := l.Queen.Pop(ctx, queue, "", query)
+	if err != nil {
+		return err
+	}
+	byPartition := map[string][]QueenMessage{}
+	for _, m := range messages {
+		l.ledger.Delivered(string(m.Data), claimed)
+		byPartition[m.PartitionID] = append(byPartition[m.PartitionID], m)
+	}
+	for _, batch := range byPartition {
+		if err := l.queenSettle(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queenSettle acknowledges one message, which settles those before it in the batch too, or gives
+// the batch back, or forgets it.
+func (l *load) queenSettle(ctx context.Context, batch []QueenMessage) error {
+	upTo, status := len(batch), "completed"
+	switch {
+	case l.dice.within(5):
+		return nil
+	case l.dice.within(5):
+		upTo, status = 1, "retry"
+	case l.dice.within(10):
+		upTo = l.dice.upTo(len(batch))
+	}
+	last := batch[upTo-1]
+	ack := QueenAck{TransactionID: last.TransactionID, PartitionID: last.PartitionID, LeaseID: last.LeaseID, Status: status}
+	if status == "retry" {
+		_, err := l.Queen.Ack(ctx, "", ack)
+		return err
+	}
+	ids := make([]string, upTo)
+	for i := range ids {
+		ids[i] = PayloadID(string(batch[i].Data))
+	}
+	return l.settle(ids, func() (bool, error) {
+		out, err := l.Queen.Ack(ctx, "", ack)
+		if err != nil {
+			return false, err
+		}
+		if !out[0].Success && *out[0].Error != "invalid or expired lease" {
+			l.ledger.Fault("ack under a lease: %s", *out[0].Error)
+		}
+		return out[0].Success, nil
+	})
+}
+
+// queratorConsumer returns a consumer with a client id of its own.
+func (l *load) queratorConsumer() func(context.Context, string) error {
+	client := fmt.Sprintf("%s-%d", l.name, l.next.Add(1))
+	return func(ctx context.Context, queue string) error {
+		claimed := time.Now()
+		lease, err := l.Querator.Lease(ctx, queue, client, l.dice.upTo(30), 200*time.Millisecond)
+		if err != nil || len(lease.Items) == 0 {
+			return err
+		}
+		ids, messages := make([]string, len(lease.Items)), make([]string, len(lease.Items))
+		for i, item := range lease.Items {
+			ids[i], messages[i] = item.ID, l.ledger.Delivered(string(item.Bytes), claimed)
+		}
+		n := len(ids)
+		switch {
+		case l.dice.within(5):
+			return nil
+		case l.dice.within(15):
+			n = l.dice.upTo(len(ids))
+		}
+		if err := l.settle(messages[:n], func() (bool, error) {
+			return stillLeased(l.Querator.Complete(ctx, queue, lease.Partition, ids[:n]...))
+		}); err != nil || n == len(ids) || l.dice.within(50) {
+			return err
+		}
+		_, err = stillLeased(l.Querator.Retry(ctx, queue, lease.Partition, QueratorRetry{ID: ids[n]}))
+		return err
+	}
+}
+
+// stillLeased tells a settlement that came too late, and did nothing, from one that failed.
+func stillLeased(err error) (bool, error) {
+	if a, refused := Refused(err); refused && a.Status == 400 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// cfConsume pulls, acknowledges some, gives some back and forgets the rest.
+func (l *load) cfConsume(ctx context.Context, queue string) error {
+	claimed := time.Now()
+	messages, err := l.Cf.Pull(ctx, queue, l.dice.upTo(30), holdSeconds*1000)
+	if err != nil {
+		return err
+	}
+	if len(messages) == 0 {
+		time.Sleep(10 * time.Millisecond)
+		return nil
+	}
+	var acks, ids []string
+	var retries []CfRetry
+	forget := l.dice.within(10)
+	for _, m := range messages {
+		id := l.ledger.Delivered(decodeBody(m), claimed)
+		switch {
+		case l.dice.within(90):
+			acks, ids = append(acks, m.LeaseID), append(ids, id)
+		case !forget:
+			delay := l.dice.upTo(2) - 1
+			retries = append(retries, CfRetry{LeaseID: m.LeaseID, DelaySeconds: &delay})
+		}
+	}
+	return l.cfAck(ctx, queue, acks, ids, retries)
+}
+
+// cfAck keeps the ledger around an acknowledgement, whose leases are settled one by one.
+func (l *load) cfAck(ctx context.Context, queue string, acks, ids []string, retries []CfRetry) error {
+	l.ledger.Settling(ids...)
+	out, err := l.Cf.Ack(ctx, queue, acks, retries...)
+	if err != nil {
+		return err
+	}
+	for i, lease := range acks {
+		if warning, warned := out.Warnings[lease]; warned {
+			l.ledger.NotSettled(ids[i])
+			l.ledger.Fault("ack of %q warned: %s", ids[i], warning)
+			continue
+		}
+		l.ledger.Settled(ids[i])
+	}
+	if slices.Contains(acks, "") || out.AckCount != len(acks) {
+		l.ledger.Fault("%d of %d acks counted", out.AckCount, len(acks))
+	}
+	return nil
+}

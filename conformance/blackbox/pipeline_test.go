@@ -1,0 +1,91 @@
+package blackbox
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// The two queues of the pipeline.
+const (
+	pipeIn  = "kill-pipe-in"
+	pipeOut = "kill-pipe-out"
+)
+
+// pipeline moves messages from one queue to another with Queen transactions. Each source must
+// come out exactly once, however often the server dies in between.
+type pipeline struct {
+	ledger *Ledger
+	mu     sync.Mutex
+	// outs lists what was pushed for a source, one for each attempt.
+	outs map[string][]string
+}
+
+func newPipeline(ledger *Ledger) *pipeline {
+	return &pipeline{ledger: ledger, outs: map[string][]string{}}
+}
+
+// attempt returns the id of the next message for a source.
+func (p *pipeline) attempt(source string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := fmt.Sprintf("%s/%d", source, len(p.outs[source])+1)
+	p.outs[source] = append(p.outs[source], out)
+	return out
+}
+
+// step moves one batch. It waits for one as long as waitMillis.
+func (p *pipeline) step(ctx context.Context, c *Clients, waitMillis int) error {
+	_, err := p.move(ctx, c, waitMillis)
+	return err
+}
+
+// move returns how many messages it saw.
+func (p *pipeline) move(ctx context.Context, c *Clients, waitMillis int) (int, error) {
+	claimed := time.Now()
+	batch, err := c.Queen.Pop(ctx, pipeIn, "", popQuery(8, holdSeconds, waitMillis, ""))
+	if err != nil || len(batch) == 0 {
+		return 0, err
+	}
+	var sources, outs []string
+	var pushes []QueenItem
+	var acks []QueenAck
+	for _, m := range batch {
+		source := p.ledger.Delivered(string(m.Data), claimed)
+		out := p.attempt(source)
+		sources, outs = append(sources, source), append(outs, out)
+		pushes = append(pushes, QueenItem{Queue: pipeOut, Payload: Payload(out)})
+		acks = append(acks, QueenAck{TransactionID: m.TransactionID, PartitionID: m.PartitionID, LeaseID: m.LeaseID})
+	}
+	p.ledger.Pushing(outs...)
+	p.ledger.Settling(sources...)
+	committed, err := c.Queen.Transact(ctx, pushes, acks, batch[0].LeaseID)
+	switch {
+	case err == nil && committed:
+		p.ledger.Pushed(outs...)
+		p.ledger.Settled(sources...)
+	case err == nil:
+		p.ledger.NotPushed(outs...)
+		p.ledger.NotSettled(sources...)
+	}
+	return len(batch), err
+}
+
+// check holds the outcome against "exactly once" and returns how many sources went through.
+func (p *pipeline) check() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for source, outs := range p.outs {
+		n := 0
+		for _, out := range outs {
+			if p.ledger.Deliveries(out) > 0 {
+				n++
+			}
+		}
+		if n != 1 {
+			p.ledger.Fault("%q came out %d times in %d attempts", source, n, len(outs))
+		}
+	}
+	return len(p.outs)
+}
