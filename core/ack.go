@@ -107,7 +107,7 @@ func (e *Engine) groupAcks(ctx context.Context, acks []Ack, hints []uuid.UUID, o
 			return nil, WrapError(CodeInternal, "ack", err)
 		}
 		g.index = append(g.index, i)
-		g.items = append(g.items, ackItem{offs, a.Status, a.Error})
+		g.items = append(g.items, ackItem{offs, a.Status, a.Error, a.TransactionID})
 	}
 	return groups, nil
 }
@@ -156,6 +156,14 @@ func (p *pass) ack(g *ackGroup, lease uuid.UUID) error {
 	}
 	q := g.part.entry.q()
 	rules := ackRules{retryLimit: q.Options.Queen.RetryLimit, deadLetter: q.Options.Queen.DeadLetterQueue || q.Options.Queen.DLQAfterMaxRetries}
+	if x := ed.exclusive(); x != nil && x.Lease == lease {
+		ed.prefetch(x.First, x.Last)
+		for i := range g.items {
+			if len(g.items[i].offsets) == 0 {
+				ed.lookUp(x, &g.items[i])
+			}
+		}
+	}
 	var dead *deadOffset
 	g.out, dead = ed.ack(lease, g.items, rules)
 	for i := range g.out {

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"slices"
 
 	"github.com/google/uuid"
 )
@@ -227,9 +226,8 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 	if len(g.part.flight) == 0 {
 		e.flights = append(e.flights, g.part)
 	}
-	kept := g.msgs[:0]
-	items := g.items[:0]
-	dropped := false
+	var kept []Message // set from the first duplicate on
+	var items []int
 	for i := range g.msgs {
 		m := &g.msgs[i]
 		if m.Hash != 0 && window > 0 {
@@ -243,7 +241,9 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 				if r.params.Atomic {
 					return &Error{Code: CodeDuplicate, Op: "push", Item: g.items[i]}
 				}
-				dropped = true
+				if kept == nil {
+					kept, items = append(make([]Message, 0, len(g.msgs)), g.msgs[:i]...), append(make([]int, 0, len(g.items)), g.items[:i]...)
+				}
 				continue
 			}
 		}
@@ -253,50 +253,21 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 			e.insert(ctx, g.part, m.Hash, off)
 			g.marks = append(g.marks, dedupMark{m.Hash, off})
 		}
-		kept, items = append(kept, *m), append(items, g.items[i])
+		if kept != nil {
+			kept, items = append(kept, *m), append(items, g.items[i])
+		}
 	}
-	g.msgs, g.items = kept, items
-	if dropped {
+	if kept != nil {
+		g.all, g.allItems = g.msgs, g.items
+		g.msgs, g.items = kept, items
 		g.encode()
 	}
 	return nil
 }
 
-// headerAt reads the segment that holds an offset: from the store between commits, from the transaction inside one.
-type headerAt func(partition PartitionKey, offset int64) ([]SegmentHeader, error)
-
-func (e *Engine) storedHeader(ctx context.Context) headerAt {
-	return func(p PartitionKey, off int64) ([]SegmentHeader, error) {
-		return e.store.Headers(ctx, HeadersParams{Partition: p, From: off, To: off})
-	}
-}
-
-// seen looks for an earlier message with the same transaction id inside the window.
-func (e *Engine) seen(p *part, m *Message, since Time, header headerAt) (first uuid.UUID, found bool, err error) {
-	p.dedup.each(m.Hash, func(off int64) bool {
-		if n := off - p.log.Head; n > 0 {
-			if n <= int64(len(p.flight)) && p.flight[n-1].transaction == m.TransactionID {
-				first, found = p.flight[n-1].id, true
-			}
-			return !found
-		}
-		var segs []SegmentHeader
-		if segs, err = header(p.Key, off); err != nil {
-			return false
-		}
-		if len(segs) == 1 && segs[0].AppendedAt > since {
-			if h := &segs[0].Messages[off-segs[0].First]; h.TransactionID == m.TransactionID {
-				first, found = h.ID, true
-			}
-		}
-		return !found
-	})
-	return first, found, err
-}
-
 // undoDedup takes back what a request entered for a commit that does not take place.
 func (e *Engine) undoDedup(r *pushReq) {
-	for i := range r.groups {
+	for i := len(r.groups) - 1; i >= 0; i-- {
 		g := &r.groups[i]
 		for _, m := range g.marks {
 			g.part.dedup.drop(m.hash, m.offset)
@@ -305,7 +276,19 @@ func (e *Engine) undoDedup(r *pushReq) {
 			e.unflight(g)
 		}
 		g.marks = nil
+		if g.all != nil {
+			r.restore(g)
+		}
 	}
+}
+
+// restore brings back the duplicates of a group: what they repeat may not be stored after all.
+func (r *pushReq) restore(g *pushGroup) {
+	g.msgs, g.items, g.all, g.allItems = g.all, g.allItems, nil, nil
+	for j, i := range g.items {
+		r.out[i].Status, r.out[i].ID = PushQueued, g.msgs[j].ID
+	}
+	g.encode()
 }
 
 // unflight takes the messages of a group out of the commit being built. Only the newest can go without moving
@@ -333,83 +316,4 @@ func (e *Engine) landed() {
 		p.flight = p.flight[:0]
 	}
 	e.flights = e.flights[:0]
-}
-
-// candidates returns the offsets that may carry a transaction id, ascending: found by hash, or for ids that the engine
-// made by the time in them. What is older than the acknowledgement window is not found.
-func (e *Engine) candidates(ctx context.Context, p *part, transaction string) ([]int64, error) {
-	hash := HashTransaction(transaction)
-	found := make(chan []int64, 1)
-	var look func()
-	look = func() {
-		if !e.whenLoaded(p, look) {
-			return
-		}
-		var hits []int64
-		p.dedup.each(hash, func(off int64) bool {
-			hits = append(hits, off)
-			return true
-		})
-		found <- hits
-	}
-	e.post(look)
-	var hits []int64
-	select {
-	case hits = <-found:
-	case <-e.stopped:
-		return nil, errClosed("ack")
-	}
-	var offs []int64
-	for _, off := range hits {
-		segs, err := e.store.Headers(ctx, HeadersParams{Partition: p.Key, From: off, To: off})
-		if err != nil {
-			return nil, err
-		}
-		if len(segs) == 1 && segs[0].Messages[off-segs[0].First].TransactionID == transaction {
-			offs = append(offs, off)
-		}
-	}
-	if len(offs) > 0 {
-		slices.Sort(offs)
-		return offs, nil
-	}
-	id, invalid := uuid.Parse(transaction)
-	if at, ok := MessageIDTime(id); ok && invalid == nil {
-		if off, err := e.byTime(ctx, p, id, at); err != nil || off != 0 {
-			return []int64{off}, err
-		}
-	}
-	return nil, nil
-}
-
-// idSlack is how long after its making an id of ours is looked for in the log: the longest that a commit may take.
-const idSlack = 10_000_000
-
-// byTime finds a message by the id that the engine made for it.
-func (e *Engine) byTime(ctx context.Context, p *part, id uuid.UUID, at Time) (int64, error) {
-	if at.Add(p.entry.q().ageLimit()) < e.clock.Now() {
-		return 0, nil
-	}
-	from, err := e.store.Locate(ctx, p.Key, at)
-	if err != nil {
-		return 0, err
-	}
-	for n := 0; n < 64; n++ {
-		segs, err := e.store.Headers(ctx, HeadersParams{Partition: p.Key, From: from, To: from + MaxBatchSpan, Limit: 64})
-		if err != nil || len(segs) == 0 {
-			return 0, err
-		}
-		for i := range segs {
-			if segs[i].AppendedAt > at+idSlack {
-				return 0, nil
-			}
-			for j := range segs[i].Messages {
-				if h := &segs[i].Messages[j]; h.ID == id && h.TransactionID == "" {
-					return segs[i].First + int64(j), nil
-				}
-			}
-		}
-		from = segs[len(segs)-1].Last() + 1
-	}
-	return 0, nil
 }

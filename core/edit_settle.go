@@ -11,6 +11,8 @@ type ackItem struct {
 	offsets []int64
 	status  AckStatus
 	text    string
+	// transaction is what the offsets were found by.
+	transaction string
 }
 
 // deadOffset is a message that a cumulative settlement gives up on.
@@ -86,6 +88,17 @@ func (e *edit) ack(lease uuid.UUID, items []ackItem, rules ackRules) (out []Acke
 	}
 	e.tidy()
 	return out, dead
+}
+
+// lookUp finds what an item names in the headers of a batch, where nothing else knew it.
+func (e *edit) lookUp(b *editBatch, it *ackItem) {
+	id, err := uuid.Parse(it.transaction)
+	for off := b.First; off <= b.Last; off++ {
+		h := e.header(off)
+		if h != nil && (h.TransactionID == it.transaction && it.transaction != "" || h.TransactionID == "" && err == nil && h.ID == id) {
+			it.offsets = append(it.offsets, off)
+		}
+	}
 }
 
 func firstText(items []ackItem) string {

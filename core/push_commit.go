@@ -1,0 +1,272 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// admitPushes holds back pushes to paused queues and refuses those to queues that are gone.
+func (e *Engine) admitPushes(reqs []*pushReq) []*pushReq {
+	out := reqs[:0:0]
+	for _, r := range reqs {
+		var held *entry
+		var gone bool
+		for i := range r.groups {
+			en := r.groups[i].entry
+			gone = gone || en.gone.Load()
+			if en.held {
+				held = en
+			}
+		}
+		switch {
+		case gone && !r.params.Create:
+			r.fail(Errorf(CodeClosed, "push", "the queue is being deleted"))
+		case gone:
+			go e.repush(r)
+		case held != nil:
+			held.heldPushes = append(held.heldPushes, r)
+			held.heldCount[0].Add(1)
+		default:
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// repush sends a push again whose queue was deleted under it: the queue is made anew, as for a push that came later.
+func (e *Engine) repush(r *pushReq) {
+	out, err := e.Push(context.Background(), r.params)
+	r.out = out
+	r.fail(err)
+}
+
+// commitPushes stores what arrived while the last commit ran, in one commit.
+func (e *Engine) commitPushes(ctx context.Context, reqs []*pushReq) {
+	if len(reqs) == 0 {
+		return
+	}
+	reqs, err := e.placePushes(ctx, reqs)
+	if err != nil {
+		for _, r := range reqs {
+			r.fail(WrapError(CodeInternal, "push", err))
+		}
+		return
+	}
+	var plain []*pushReq
+	for _, r := range reqs {
+		if !e.dedup(ctx, r) {
+			continue
+		}
+		if r.delayed {
+			e.pushDelayed(ctx, r)
+			continue
+		}
+		plain = append(plain, r)
+	}
+	e.appendPushes(ctx, plain)
+}
+
+// placePushes finds the partition of every group, making those that are missing in one commit.
+func (e *Engine) placePushes(ctx context.Context, reqs []*pushReq) ([]*pushReq, error) {
+	var missing []Partition
+	type slot struct{ g *pushGroup }
+	var slots []slot
+	for _, r := range reqs {
+		for i := range r.groups {
+			g := &r.groups[i]
+			if r.params.Spread {
+				g.part = e.emptiest(ctx, g.entry)
+				if g.part == nil {
+					g.name = g.entry.partName("")
+				}
+			}
+			if g.part == nil {
+				g.part = g.entry.partition(g.name)
+			}
+			if g.part != nil && r.params.Spread {
+				g.part.incoming += int64(len(g.msgs))
+			}
+			if g.part == nil {
+				slots = append(slots, slot{g})
+				missing = append(missing, Partition{ID: uuid.New(), Queue: g.entry.q().ID, Name: g.name, CreatedAt: e.clock.Now()})
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return reqs, nil
+	}
+	made, err := e.store.CreatePartitions(ctx, e.clock.Now(), missing)
+	if err != nil {
+		return reqs, err
+	}
+	for i, s := range slots {
+		if made[i].Key == 0 {
+			return reqs, Errorf(CodeClosed, "push", "the queue is being deleted")
+		}
+		s.g.part = e.cat.addPart(s.g.entry, made[i])
+	}
+	return reqs, nil
+}
+
+// emptiest returns the partition with the fewest unleased messages for the reserved group.
+func (e *Engine) emptiest(ctx context.Context, en *entry) *part {
+	list := en.partitions()
+	if len(list) <= 1 {
+		return en.partition("")
+	}
+	g, err := e.groupOf(ctx, en, QueueModeGroup)
+	if err != nil {
+		return list[0]
+	}
+	best, least := list[0], int64(-1)
+	for _, p := range list {
+		if n := g.hint(p).unleased() + p.incoming; least < 0 || n < least {
+			best, least = p, n
+		}
+	}
+	return best
+}
+
+// appendPushes commits the segments of plain pushes and answers them.
+func (e *Engine) appendPushes(ctx context.Context, reqs []*pushReq) {
+	if len(reqs) == 0 {
+		return
+	}
+	type origin struct {
+		r *pushReq
+		g *pushGroup
+	}
+	type piece struct {
+		origin
+		seg NewSegment
+	}
+	var pieces []piece
+	for n, r := range reqs {
+		for i := range r.groups {
+			g := &r.groups[i]
+			if len(g.msgs) == 0 {
+				continue
+			}
+			for _, s := range g.cut() {
+				s.Partition, s.Know = g.part.Key, -1
+				if r.params.Atomic {
+					s.Group = n + 1
+				}
+				pieces = append(pieces, piece{origin{r, g}, s})
+			}
+		}
+	}
+	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.seg.Partition, b.seg.Partition) })
+	segs := make([]NewSegment, len(pieces))
+	count := 0
+	for i := range pieces {
+		segs[i] = pieces[i].seg
+		count += segs[i].Count
+	}
+	started := e.clock.Now()
+	placed, err := e.store.Append(ctx, AppendParams{Commit: newCommit(), Now: max(started, e.notBefore), Segments: segs})
+	if err != nil {
+		e.failPushes(ctx, reqs, err)
+		return
+	}
+	e.opts.Observer.Committed("append", len(reqs), count, e.clock.Now().Sub(started))
+	e.landed()
+	for i := range placed {
+		e.placed(pieces[i].r, pieces[i].g, &segs[i], &placed[i])
+	}
+	for _, r := range reqs {
+		e.finishPush(r)
+	}
+}
+
+// placed brings memory up to date with one segment of a commit.
+func (e *Engine) placed(r *pushReq, g *pushGroup, seg *NewSegment, pl *Placed) {
+	if pl.First == 0 {
+		for _, i := range g.items {
+			r.out[i].Status, r.out[i].Err = PushFailed, Errorf(CodeConflict, "push", "the partition changed under the push")
+		}
+		return
+	}
+	g.part.log = pl.Log
+	g.part.incoming = 0
+	if seg.Expires != 0 && (e.expiryAt == 0 || seg.Expires < e.expiryAt) {
+		e.expiryAt = seg.Expires
+	}
+	e.appended(g.part)
+}
+
+// finishPush counts and answers a push that is committed.
+func (e *Engine) finishPush(r *pushReq) {
+	queued, duplicate := 0, 0
+	name := r.groups[0].entry.q().Name
+	for i := range r.out {
+		switch r.out[i].Status {
+		case PushQueued:
+			queued++
+		case PushDuplicate:
+			duplicate++
+		case PushFailed:
+			if r.params.Atomic {
+				r.err = r.out[i].Err
+			}
+		}
+	}
+	e.opts.Observer.Pushed(r.params.Protocol, name, queued, duplicate)
+	close(r.done)
+}
+
+// failPushes answers a commit that failed. One that failed because of what is in it is tried again in halves, so that
+// one request cannot fail the others.
+func (e *Engine) failPushes(ctx context.Context, reqs []*pushReq, err error) {
+	for _, r := range reqs {
+		e.undoDedup(r)
+		for i := range r.groups {
+			r.groups[i].part.incoming = 0
+		}
+	}
+	e.landed()
+	code := CodeOf(err)
+	final := code == CodeUnavailable || code == CodeUnknown || code == CodeFull || code == CodeReadOnly || code == CodeClosed || code == CodeFormat
+	if final || len(reqs) == 1 {
+		e.log.ErrorContext(ctx, "a push commit failed", "requests", len(reqs), "code", code.String(), "error", err)
+		for _, r := range reqs {
+			r.fail(WrapError(CodeInternal, "push", err))
+		}
+		return
+	}
+	e.commitPushes(ctx, reqs[:len(reqs)/2])
+	e.commitPushes(ctx, reqs[len(reqs)/2:])
+}
+
+// pushDelayed commits a push of which some is not due yet: what is due goes to the log and the rest to the schedule, in one change set.
+func (e *Engine) pushDelayed(_ context.Context, r *pushReq) {
+	op := &opReq{bytes: r.bytes, entry: r.groups[0].entry}
+	op.apply = func(p *pass) error {
+		for i := range r.groups {
+			g := &r.groups[i]
+			for _, s := range g.cut() {
+				s.Partition, s.Know = g.part.Key, -1
+				if g.due == 0 {
+					p.append(s)
+				} else {
+					p.cs.Schedule = append(p.cs.Schedule, ScheduledSegment{Due: g.due, Segment: s})
+				}
+			}
+		}
+		return nil
+	}
+	op.done = make(chan struct{})
+	e.extraOps = append(e.extraOps, op)
+	go func() {
+		<-op.done
+		if op.err != nil {
+			r.fail(op.err)
+			return
+		}
+		r.groups[0].entry.changes.Add(1)
+		e.finishPush(r)
+	}()
+}

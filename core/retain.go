@@ -1,0 +1,180 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// relog reads the logs of partitions again whose segments were deleted.
+func (e *Engine) relog(ctx context.Context, refs []SegmentRef) {
+	queues := map[*entry]bool{}
+	for i := range refs {
+		if p := e.cat.partByKey(refs[i].Partition); p != nil {
+			queues[p.entry] = true
+		}
+	}
+	for en := range queues {
+		logs, err := e.store.Partitions(ctx, en.q().ID)
+		if err != nil {
+			e.log.ErrorContext(ctx, "the partitions of a queue cannot be read", "queue", en.q().Name, "error", err)
+			continue
+		}
+		for i := range logs {
+			if p := e.cat.partByKey(logs[i].Key); p != nil {
+				p.log = logs[i].Log
+			}
+		}
+		en.changes.Add(1)
+	}
+}
+
+// retain deletes the segments that the rules of their queue no longer keep.
+func (e *Engine) retain(ctx context.Context, now Time) {
+	for _, en := range e.cat.all() {
+		seen := en.changes.Load()
+		if en.retained == seen && !en.q().ages() {
+			continue
+		}
+		en.retained = seen
+		if err := e.retainQueue(ctx, en, now); err != nil {
+			e.log.ErrorContext(ctx, "settled segments cannot be deleted", "queue", en.q().Name, "error", err)
+		}
+	}
+}
+
+// ages reports whether time alone makes segments of the queue deletable.
+func (q *Queue) ages() bool {
+	o := &q.Options.Queen
+	return o.MaxWaitSeconds > 0 || o.RetentionEnabled && o.RetentionSeconds+o.CompletedSeconds > 0
+}
+
+func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) error {
+	q := en.q()
+	settledOnly := q.Origin != ProtocolQueen
+	if !settledOnly && !q.ages() {
+		return nil
+	}
+	regs, err := e.store.Registrations(ctx, q.ID)
+	if err != nil {
+		return err
+	}
+	rows, err := e.store.Rows(ctx, RowsParams{Queue: q.ID, Now: now})
+	if err != nil {
+		return err
+	}
+	floors := passedFloors(en, regs, rows, settledOnly)
+	var remove []SegmentRef
+	for _, p := range en.partitions() {
+		if p.log.Start > p.log.Head {
+			continue
+		}
+		refs, err := e.store.Segments(ctx, p.Key, p.log.Start, sweepBatches)
+		if err != nil {
+			return err
+		}
+		pinned, err := e.pinned(ctx, p, rows, floors[p.Key])
+		if err != nil {
+			return err
+		}
+		for _, ref := range refs {
+			if q.deletable(&ref, floors[p.Key], pinned, now, settledOnly) && !e.remembered(ctx, p, &ref, now) {
+				remove = append(remove, ref)
+			}
+		}
+	}
+	if len(remove) == 0 {
+		return nil
+	}
+	if err := e.store.DeleteSegments(ctx, now, remove, nil); err != nil {
+		return err
+	}
+	e.relog(ctx, remove)
+	return nil
+}
+
+// passedFloors returns, per partition, the offset that every group has passed.
+func passedFloors(en *entry, regs []Registration, rows []RowSummary, reserved bool) map[PartitionKey]int64 {
+	names := map[string]bool{}
+	if reserved {
+		names[QueueModeGroup] = true
+	}
+	for _, r := range regs {
+		names[r.Group] = true
+	}
+	have := map[RowKey]int64{}
+	for i := range rows {
+		have[rows[i].Key] = rows[i].Frontier.Offset
+		names[rows[i].Key.Group] = true
+	}
+	out := map[PartitionKey]int64{}
+	for _, p := range en.partitions() {
+		floor := p.log.Head
+		for name := range names {
+			floor = min(floor, max(have[RowKey{p.Key, name}], p.log.Start-1))
+		}
+		if len(names) == 0 {
+			floor = p.log.Start - 1
+		}
+		out[p.Key] = floor
+	}
+	return out
+}
+
+// pinned returns what is pending at or below floor in any group's batches of a partition.
+func (e *Engine) pinned(ctx context.Context, p *part, rows []RowSummary, floor int64) (Runs, error) {
+	var out Runs
+	for i := range rows {
+		r := &rows[i]
+		if r.Key.Partition != p.Key || r.OldestPending == 0 || r.OldestPending > floor {
+			continue
+		}
+		batches, _, err := e.store.Batches(ctx, r.Key)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(batches, func(a, b Batch) int { return cmp.Compare(a.First, b.First) })
+		for j := range batches {
+			out = out.Union(batches[j].Pending)
+		}
+	}
+	return out, nil
+}
+
+// deletable reports whether the queue's rule lets a segment go: settled for every group on a queue that Querator or Cloudflare
+// made, Queen's retention options on any other.
+func (q *Queue) deletable(ref *SegmentRef, floor int64, pinned Runs, now Time, settledOnly bool) bool {
+	passed := ref.Last <= floor && len(pinned.Upto(ref.Last).Above(ref.First-1)) == 0
+	age := now.Sub(ref.AppendedAt)
+	o := &q.Options.Queen
+	older := func(seconds int64) bool { return seconds > 0 && age > time.Duration(seconds)*time.Second }
+	switch {
+	case settledOnly && passed, older(o.MaxWaitSeconds):
+		return true
+	case !o.RetentionEnabled:
+		return false
+	default:
+		return older(o.RetentionSeconds) || passed && older(o.CompletedSeconds)
+	}
+}
+
+// remembered reports whether a settled segment still has transaction ids inside the window that deduplication and late
+// acknowledgements look back to.
+func (e *Engine) remembered(ctx context.Context, p *part, ref *SegmentRef, now Time) bool {
+	if ref.AppendedAt.Add(p.entry.q().Options.DedupWindow()) <= now {
+		return false
+	}
+	segs, err := e.store.Headers(ctx, HeadersParams{Partition: p.Key, From: ref.First, To: ref.Last})
+	if err != nil {
+		return true
+	}
+	for i := range segs {
+		for j := range segs[i].Messages {
+			if segs[i].Messages[j].Hash != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
