@@ -33,7 +33,9 @@ type claimReq struct {
 	got      []gotRow
 	index    int
 	parked   bool
-	now      Time
+	// holdUntil is when a claim that lets its batch fill is served whatever is there; 0 before anything was.
+	holdUntil Time
+	now       Time
 }
 
 // gotRow is what a claim got from one partition.

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"slices"
 
 	"github.com/google/uuid"
@@ -83,7 +85,7 @@ func (p *pass) take(c *claimReq, ed *edit, left, bytes int64) (n, size int64) {
 	q := p.queue(ed.row.Key.Partition)
 	w := want{
 		messages: left, bytes: bytes, until: p.now.Add(c.leaseFor(q)), lease: c.lease, protocol: c.p.Protocol,
-		autoAck: c.p.AutoAck, notAfter: q.hiddenBefore(p.now), anyOrder: c.p.Protocol == ProtocolCloudflare,
+		autoAck: c.p.AutoAck, notAfter: q.hiddenBefore(p.now), window: time.Duration(q.Options.Queen.WindowBufferSeconds) * time.Second, anyOrder: c.p.Protocol == ProtocolCloudflare,
 	}
 	var got []taken
 	var gone Runs

@@ -2,6 +2,7 @@ package core
 
 import (
 	"math"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -35,6 +36,8 @@ type want struct {
 	autoAck  bool
 	// notAfter hides messages appended after it; zero hides none.
 	notAfter Time
+	// window withholds new messages for that long after the first of them came, or until bufferFull of them are there.
+	window time.Duration
 	// anyOrder lets rows with different turns share a lease (Cloudflare keeps no order).
 	anyOrder bool
 }
@@ -105,8 +108,11 @@ func (h *haul) count() int64 { return h.totals.Messages }
 
 // takeLog takes up to n messages from the log, moving the frontier over them: those with equal attempts on
 // arrival, with own turns below before, within bytes. Expired messages are passed over and listed.
-func (e *edit) takeLog(h *haul, n, bytes int64, before Turn, notAfter Time) {
+func (e *edit) takeLog(h *haul, n, bytes int64, before Turn, w *want) {
 	f, log := &e.row.Frontier, &e.row.Log
+	if w.window > 0 && e.buffering(w.window) {
+		return
+	}
 	e.prefetch(f.Offset+1, f.Offset+n)
 	for h.count() < n && e.err == nil {
 		off := f.Offset + 1
@@ -127,8 +133,8 @@ func (e *edit) takeLog(h *haul, n, bytes int64, before Turn, notAfter Time) {
 			e.advance(m)
 			continue
 		}
-		if at := e.segment(off).AppendedAt; notAfter != 0 && at > notAfter {
-			e.hiddenUntil = at.Add(e.now.Sub(notAfter))
+		if at := e.segment(off).AppendedAt; w.notAfter != 0 && at > w.notAfter {
+			e.hiddenUntil = at.Add(e.now.Sub(w.notAfter))
 			return
 		}
 		if len(h.runs) > 0 {
@@ -145,6 +151,27 @@ func (e *edit) takeLog(h *haul, n, bytes int64, before Turn, notAfter Time) {
 		h.totals = h.totals.Plus(m.Of())
 		e.advance(m)
 	}
+}
+
+// bufferFull is how many unseen messages end a window buffer early.
+const bufferFull = 100
+
+// buffering reports whether a window buffer still withholds what the group has not seen (Queen's windowBuffer: released one
+// window after the first unseen write, so that a steady trickle cannot hold it for ever).
+func (e *edit) buffering(window time.Duration) bool {
+	f, log := &e.row.Frontier, &e.row.Log
+	if f.Offset >= log.Head || log.Head-f.Offset >= bufferFull {
+		return false
+	}
+	s := e.segment(f.Offset + 1)
+	if s == nil {
+		return false
+	}
+	if until := s.AppendedAt.Add(window); until > e.now {
+		e.hiddenUntil = until
+		return true
+	}
+	return false
 }
 
 // skipDeleted moves the frontier over offsets whose segments are deleted.
@@ -199,7 +226,7 @@ func (e *edit) takeShared(w want) (out []taken, expired Runs) {
 		if len(out) > 0 && bytes <= 0 {
 			break
 		}
-		e.takeLog(&h, left, bytes, turn, w.notAfter)
+		e.takeLog(&h, left, bytes, turn, &w)
 		expired = expired.Union(h.expired)
 		if h.count() > 0 {
 			out = append(out, e.grant(w, h.runs, h.totals, h.attempts+1, 0, 0))
@@ -268,7 +295,7 @@ func (e *edit) takeExclusive(w want) (out taken, expired Runs) {
 		case i >= 0 && !logFirst:
 			h, got = e.takeWaiting(i, w)
 		default:
-			e.takeLog(&h, w.messages, w.bytes, turn, w.notAfter)
+			e.takeLog(&h, w.messages, w.bytes, turn, &w)
 			got.attempts = h.attempts
 		}
 		expired = expired.Union(h.expired)
@@ -320,7 +347,7 @@ func (e *edit) takeWaiting(i int, w want) (haul, taken) {
 	}
 	if !h.full && !rest && h.count() > 0 && h.count() < w.messages {
 		h.attempts = b.Attempts
-		e.takeLog(&h, w.messages, w.bytes, limit, w.notAfter)
+		e.takeLog(&h, w.messages, w.bytes, limit, &w)
 	}
 	return h, got
 }

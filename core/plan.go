@@ -1,6 +1,9 @@
 package core
 
 import (
+	"container/heap"
+	"time"
+
 	"cmp"
 	"context"
 	"slices"
@@ -105,6 +108,30 @@ func (en *entry) open() bool {
 	return !en.held && !en.q().Options.DeliveryPaused && !en.gone.Load()
 }
 
+// heldBack reports whether a claim is held so that its batch can fill (Queen's minPopWaitTime): only one that waits, asks for more
+// than one message and names no partition; it ends when enough is there, or after that time, and never outlives the claim's own wait.
+func (e *Engine) heldBack(g *group, c *claimReq) bool {
+	hold := g.entry.q().Options.Queen.MinPopWaitMillis
+	if hold <= 0 || !c.p.Exclusive || c.deadline == 0 || c.p.Messages <= 1 || c.p.Partition != "" {
+		return false
+	}
+	now := e.clock.Now()
+	if c.holdUntil == 0 {
+		c.holdUntil = min(now.Add(time.Duration(hold)*time.Millisecond), c.deadline-1000)
+		if len(g.ready) > 0 && c.holdUntil > now {
+			heap.Push(&e.wakes, wake{c.holdUntil, g.ready[0]})
+		}
+	}
+	if c.holdUntil <= now {
+		return false
+	}
+	var there int64
+	for _, h := range g.ready {
+		there += h.unleased()
+	}
+	return there < int64(c.p.Messages)
+}
+
 // takeClaims moves live claims of a group into the plan; it returns how many messages they want and how many rows they may use.
 func (e *Engine) takeClaims(g *group, pl *plan) (want, rows int) {
 	kept := g.waiting[:0]
@@ -114,6 +141,10 @@ func (e *Engine) takeClaims(g *group, pl *plan) (want, rows int) {
 			break
 		}
 		if c.state.Load() >= claimDone {
+			continue
+		}
+		if e.heldBack(g, c) {
+			kept = append(kept, c)
 			continue
 		}
 		if c.p.Partition != "" && c.part == nil {
