@@ -2,11 +2,12 @@
 GO ?= go
 FUZZTIME ?= 5s
 BENCHTIME ?= 1s
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
 .PHONY: build test race lint fmt fuzz bench kill mixed readme ci clean
 
 build: ## a static binary in bin/leasehold
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/leasehold ./cmd/leasehold
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X github.com/leasehold/leasehold/cmd/leasehold/app.Version=$(VERSION)' -o bin/leasehold ./cmd/leasehold
 
 test: ## every test
 	$(GO) test ./...

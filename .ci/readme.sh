@@ -53,7 +53,7 @@ start() { # start COMMAND...: a server in the background, until it is ready
   LEASEHOLD_DATA_DIR="$rd_work/data" "$@" >"$rd_work/server.log" 2>&1 &
   rd_server=$!
   set +m
-  for _ in $(seq 600); do
+  for _ in $(seq 1500); do
     if curl -fsS -o /dev/null "$rd_ready" 2>/dev/null; then
       return 0
     fi

@@ -13,7 +13,7 @@ type dedupTable struct {
 	empty   bool
 	loaded  bool
 	loading bool
-	waiters []func()
+	waiters []func(error)
 
 	keys []uint64
 	offs []uint32
@@ -122,8 +122,9 @@ func (e *Engine) windowStart(ctx context.Context, p *part) int64 {
 	return at
 }
 
-// whenLoaded runs fn once the partition's table is there: now, or after its headers have been read elsewhere.
-func (e *Engine) whenLoaded(p *part, fn func()) bool {
+// whenLoaded reports whether the partition's table is there. If not, fn runs once its headers have been read elsewhere, with
+// what went wrong about that.
+func (e *Engine) whenLoaded(p *part, fn func(error)) bool {
 	if p.dedup.ready() {
 		return true
 	}
@@ -179,7 +180,7 @@ func (e *Engine) installTable(p *part, from int64, marks []dedupMark, err error)
 	waiters := t.waiters
 	t.waiters = nil
 	for _, fn := range waiters {
-		fn()
+		fn(err)
 	}
 	e.again = true
 }
@@ -192,7 +193,7 @@ func (e *Engine) dedup(ctx context.Context, r *pushReq) bool {
 	}
 	for i := range r.groups {
 		g := &r.groups[i]
-		if g.hasTransactions() && !e.whenLoaded(g.part, func() { e.enqueuePush(r) }) {
+		if g.hasTransactions() && !e.whenLoaded(g.part, func(err error) { e.resume(r, err) }) {
 			return false
 		}
 	}
@@ -208,6 +209,15 @@ func (e *Engine) dedup(ctx context.Context, r *pushReq) bool {
 		}
 	}
 	return true
+}
+
+// resume goes on with a push that waited for a table, or ends it when the table cannot be had.
+func (e *Engine) resume(r *pushReq, err error) {
+	if err != nil {
+		r.fail(WrapError(CodeInternal, "push", err))
+		return
+	}
+	e.enqueuePush(r)
 }
 
 func (g *pushGroup) hasTransactions() bool {

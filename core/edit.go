@@ -241,14 +241,36 @@ func (e *edit) covered(off int64) *editBatch {
 func (e *edit) takeOut(i int, rs Runs) Totals {
 	b := &e.batches[i]
 	rest := b.Pending.Minus(rs)
-	var gone Totals
-	if len(rest) == 0 {
-		gone = b.Held
-	} else {
-		gone = e.totals(rs)
+	gone := b.Held
+	if len(rest) > 0 {
+		if gone = e.totals(rs); gone.Messages < rs.Count() { // some no longer exist, and their sizes are not known
+			gone = b.Held.Minus(e.totals(rest))
+		}
 	}
 	b.Pending, b.Held, b.dirty = rest, b.Held.Minus(gone), true
 	return gone
+}
+
+// dropMissing settles what is pending and no longer exists.
+func (e *edit) dropMissing() {
+	for i := range e.batches {
+		b := &e.batches[i]
+		if len(b.Pending) == 0 {
+			continue
+		}
+		e.prefetch(b.First, b.Last)
+		var missing Runs
+		b.Pending.Offsets(func(off int64) bool {
+			if e.header(off) == nil && e.err == nil {
+				missing = missing.Add(Run{off, off})
+			}
+			return true
+		})
+		if len(missing) > 0 {
+			e.takeOut(i, missing)
+		}
+	}
+	e.tidy()
 }
 
 // tidy restores the short forms: batches with nothing pending go or turn empty, empty ones that

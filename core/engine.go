@@ -107,6 +107,8 @@ type Engine struct {
 	timer      func() bool
 	timerAt    Time
 	again      bool
+	// doubted are queues that a commit whose answer is lost may have changed.
+	doubted map[*entry]struct{}
 
 	waiting  atomic.Int64
 	inFlight atomic.Int64

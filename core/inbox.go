@@ -32,6 +32,8 @@ type opReq struct {
 	err   error
 	done  chan struct{}
 	bytes int
+	// due is where a sweep keeps its next moment; nil for requests.
+	due *Time
 }
 
 func (b *inbox) wake() {
@@ -179,6 +181,7 @@ func (e *Engine) turn(ctx context.Context) {
 		e.timer()
 		e.timer = nil
 	}
+	e.clearDoubts(ctx)
 	d := e.inbox.drain(e.opts.MaxCommitRequests, e.opts.MaxCommitBytes)
 	e.again = false
 	for _, c := range d.calls {

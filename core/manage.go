@@ -286,6 +286,9 @@ func (e *Engine) ReplayDeadLetters(ctx context.Context, ids []uuid.UUID) ([]uuid
 // land enters the transaction ids of a change set under the offsets that they got.
 func (e *Engine) land(ctx context.Context, p *pass, lands []landing) {
 	for _, l := range lands {
+		if l.at.segment >= len(p.placed) {
+			return // the commit's answer is lost; the queue is read again
+		}
 		if first := p.placed[l.at.segment].First; first > 0 && l.part.dedup.ready() {
 			e.insert(ctx, l.part, l.hash, first+int64(l.at.index))
 		}

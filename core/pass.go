@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -70,7 +69,7 @@ func (p *pass) edit(key RowKey) *edit {
 type trial struct {
 	saved                                                   map[*edit]snapshot
 	segments, sources, schedule, unschedule, letters, drops int
-	registers, unregisters, order                           int
+	registers, unregisters, records, order                  int
 }
 
 // attempt runs fn; if it fails, no row and no part of the change set that fn wrote stays.
@@ -79,7 +78,7 @@ func (p *pass) attempt(fn func() error) error {
 	p.trial = &trial{
 		segments: len(cs.Segments), sources: len(cs.FreeSources), schedule: len(cs.Schedule), unschedule: len(cs.Unschedule),
 		letters: len(cs.DeadLetters), drops: len(cs.DropDeadLetters), registers: len(cs.Register), unregisters: len(cs.Unregister),
-		order: len(p.order),
+		records: len(cs.Records), order: len(p.order),
 	}
 	counts := p.counts
 	p.counts = nil
@@ -107,7 +106,7 @@ func (p *pass) undo(t *trial) {
 	cs.Segments, cs.FreeSources = cs.Segments[:t.segments], cs.FreeSources[:t.sources]
 	cs.Schedule, cs.Unschedule = cs.Schedule[:t.schedule], cs.Unschedule[:t.unschedule]
 	cs.DeadLetters, cs.DropDeadLetters = cs.DeadLetters[:t.letters], cs.DropDeadLetters[:t.drops]
-	cs.Register, cs.Unregister = cs.Register[:t.registers], cs.Unregister[:t.unregisters]
+	cs.Register, cs.Unregister, cs.Records = cs.Register[:t.registers], cs.Unregister[:t.unregisters], cs.Records[:t.records]
 }
 
 // queue returns the queue of a row's partition.
@@ -247,151 +246,4 @@ func (p *pass) collect() (*ChangeSet, error) {
 		}
 	}
 	return p.cs, nil
-}
-
-// update runs one Update for ops and for what waiting claims can get, and answers them.
-func (e *Engine) update(ctx context.Context, ops []*opReq) {
-	now := e.clock.Now()
-	e.showHidden(now)
-	plans := e.plan(ctx, now)
-	if len(ops) == 0 && len(plans) == 0 {
-		return
-	}
-	params := UpdateParams{Commit: newCommit(), Now: max(now, e.notBefore), Rows: mergeRows(ops, plans)}
-	var p *pass
-	started := e.clock.Now()
-	placed, err := e.store.Update(ctx, params, func(tx Tx) (*ChangeSet, error) {
-		p = &pass{e: e, tx: tx, now: now, edits: map[RowKey]*edit{}, cs: &ChangeSet{}, counts: map[countKey]int{}, fresh: map[freshKey]uuid.UUID{}}
-		for _, op := range ops {
-			op.err = p.attempt(func() error { return op.apply(p) })
-		}
-		for i := range plans {
-			p.serve(&plans[i])
-		}
-		return p.collect()
-	})
-	if err != nil && e.splitUpdate(ctx, ops, plans, err) {
-		return
-	}
-	if err == nil {
-		e.settled(p, placed)
-		e.opts.Observer.Committed("update", len(ops)+len(plans), 0, e.clock.Now().Sub(started))
-	}
-	for _, op := range ops {
-		if err != nil {
-			op.err = WrapError(CodeInternal, "update", err)
-		} else if op.after != nil && op.err == nil {
-			op.after(p)
-		}
-		if op.done != nil {
-			close(op.done)
-		}
-	}
-	for i := range plans {
-		e.finishPlan(&plans[i], p, err)
-	}
-}
-
-// splitUpdate tries a commit that failed because of what is in it again in halves, so that one request cannot fail
-// the others. It reports whether it has answered everyone.
-func (e *Engine) splitUpdate(ctx context.Context, ops []*opReq, plans []plan, err error) bool {
-	switch CodeOf(err) {
-	case CodeUnavailable, CodeUnknown, CodeFull, CodeReadOnly, CodeClosed, CodeLocked, CodeFormat:
-		return false
-	default:
-	}
-	e.log.WarnContext(ctx, "a commit failed and is tried again in parts", "operations", len(ops), "claims", len(plans), "error", err)
-	if len(plans) > 0 {
-		for i := range plans {
-			e.putBack(&plans[i])
-		}
-		if len(ops) > 0 {
-			e.updateOnly(ctx, ops)
-			return true
-		}
-		for i := range plans {
-			for _, c := range plans[i].claims {
-				c.fail(err)
-			}
-		}
-		return true
-	}
-	if len(ops) < 2 {
-		return false
-	}
-	e.updateOnly(ctx, ops[:len(ops)/2])
-	e.updateOnly(ctx, ops[len(ops)/2:])
-	return true
-}
-
-// updateOnly is update without claims; those are tried in the next turn.
-func (e *Engine) updateOnly(ctx context.Context, ops []*opReq) {
-	active := e.active
-	e.active = map[*group]struct{}{}
-	e.update(ctx, ops)
-	for g := range active {
-		e.active[g] = struct{}{}
-	}
-	e.again = true
-}
-
-// settled brings memory up to date after a commit.
-func (e *Engine) settled(p *pass, placed []Placed) {
-	p.placed = placed
-	for i, pl := range placed {
-		if part := e.cat.partByKey(p.cs.Segments[i].Partition); part != nil && pl.First > 0 {
-			part.log = pl.Log
-			part.sources = part.sources || len(p.cs.Segments[i].Sources) > 0
-			if x := p.cs.Segments[i].Expires; x != 0 && (e.expiryAt == 0 || x < e.expiryAt) {
-				e.expiryAt = x
-			}
-			e.appended(part)
-		}
-	}
-	for _, s := range p.cs.Schedule {
-		if e.scheduleAt == 0 || s.Due < e.scheduleAt {
-			e.scheduleAt = s.Due
-		}
-	}
-	for _, ed := range p.order {
-		e.learn(ed)
-	}
-	for k, n := range p.counts {
-		e.opts.Observer.Settled(k.protocol, k.queue, k.outcome, n)
-	}
-}
-
-// mergeRows gathers what all requests of a pass want of each row.
-func mergeRows(ops []*opReq, plans []plan) []RowRequest {
-	at := map[RowKey]int{}
-	var out []RowRequest
-	add := func(r RowRequest) {
-		i, ok := at[r.Key]
-		if !ok {
-			at[r.Key] = len(out)
-			out = append(out, r)
-			return
-		}
-		o := &out[i]
-		o.Must, o.All = o.Must || r.Must, o.All || r.All
-		o.Offsets = append(slices.Clip(o.Offsets), r.Offsets...)
-		o.Due += r.Due
-		if r.Lease != (uuid.UUID{}) {
-			if o.Lease != (uuid.UUID{}) && o.Lease != r.Lease {
-				o.All = true
-			}
-			o.Lease = r.Lease
-		}
-	}
-	for _, op := range ops {
-		for _, r := range op.rows {
-			add(r)
-		}
-	}
-	for i := range plans {
-		for _, h := range plans[i].rows {
-			add(RowRequest{Key: RowKey{h.part.Key, plans[i].group.name}, Due: plans[i].due})
-		}
-	}
-	return out
 }

@@ -167,7 +167,14 @@ func (e *Engine) appendPushes(ctx context.Context, reqs []*pushReq) {
 		count += segs[i].Count
 	}
 	started := e.clock.Now()
-	placed, err := e.store.Append(ctx, AppendParams{Commit: newCommit(), Now: max(started, e.notBefore), Segments: segs})
+	commit := newCommit()
+	placed, err := e.store.Append(ctx, AppendParams{Commit: commit, Now: max(started, e.notBefore), Segments: segs})
+	if CodeOf(err) == CodeUnknown {
+		for i := range pieces {
+			e.doubt(pieces[i].g.entry)
+		}
+		err = e.outcome(ctx, commit, err)
+	}
 	if err != nil {
 		e.failPushes(ctx, reqs, err)
 		return
@@ -228,10 +235,8 @@ func (e *Engine) failPushes(ctx context.Context, reqs []*pushReq, err error) {
 		}
 	}
 	e.landed()
-	code := CodeOf(err)
-	final := code == CodeUnavailable || code == CodeUnknown || code == CodeFull || code == CodeReadOnly || code == CodeClosed || code == CodeFormat
-	if final || len(reqs) == 1 {
-		e.log.ErrorContext(ctx, "a push commit failed", "requests", len(reqs), "code", code.String(), "error", err)
+	if final(err) || len(reqs) == 1 {
+		e.log.ErrorContext(ctx, "a push commit failed", "requests", len(reqs), "code", CodeOf(err).String(), "error", err)
 		for _, r := range reqs {
 			r.fail(WrapError(CodeInternal, "push", err))
 		}

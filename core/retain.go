@@ -79,7 +79,7 @@ func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) error {
 			return err
 		}
 		for _, ref := range refs {
-			if q.deletable(&ref, floors[p.Key], pinned, now, settledOnly) && !e.remembered(ctx, p, &ref, now) {
+			if q.aged(&ref, now) || q.deletable(&ref, floors[p.Key], pinned, now, settledOnly) && !e.remembered(ctx, p, &ref, now) {
 				remove = append(remove, ref)
 			}
 		}
@@ -91,7 +91,34 @@ func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) error {
 		return err
 	}
 	e.relog(ctx, remove)
+	e.settleMissing(rows, remove)
 	return nil
+}
+
+// settleMissing settles what was pending in segments that were deleted by their age.
+func (e *Engine) settleMissing(rows []RowSummary, removed []SegmentRef) {
+	last := map[PartitionKey]int64{}
+	for i := range removed {
+		last[removed[i].Partition] = max(last[removed[i].Partition], removed[i].Last)
+	}
+	op := &opReq{}
+	for i := range rows {
+		if first := rows[i].OldestPending; first != 0 && first <= last[rows[i].Key.Partition] {
+			op.rows = append(op.rows, RowRequest{Key: rows[i].Key, Must: true, All: true})
+		}
+	}
+	if len(op.rows) == 0 {
+		return
+	}
+	op.apply = func(p *pass) error {
+		for i := range op.rows {
+			if ed := p.edit(op.rows[i].Key); ed != nil {
+				ed.dropMissing()
+			}
+		}
+		return nil
+	}
+	e.extraOps = append(e.extraOps, op)
 }
 
 // passedFloors returns, per partition, the offset that every group has passed.
@@ -142,21 +169,25 @@ func (e *Engine) pinned(ctx context.Context, p *part, rows []RowSummary, floor i
 	return out, nil
 }
 
-// deletable reports whether the queue's rule lets a segment go: settled for every group on a queue that Querator or Cloudflare
-// made, Queen's retention options on any other.
-func (q *Queue) deletable(ref *SegmentRef, floor int64, pinned Runs, now Time, settledOnly bool) bool {
-	passed := ref.Last <= floor && len(pinned.Upto(ref.Last).Above(ref.First-1)) == 0
-	age := now.Sub(ref.AppendedAt)
+// aged reports whether a segment goes for its age, settled or not.
+func (q *Queue) aged(ref *SegmentRef, now Time) bool {
 	o := &q.Options.Queen
-	older := func(seconds int64) bool { return seconds > 0 && age > time.Duration(seconds)*time.Second }
-	switch {
-	case settledOnly && passed, older(o.MaxWaitSeconds):
-		return true
-	case !o.RetentionEnabled:
+	return ref.older(o.MaxWaitSeconds, now) || o.RetentionEnabled && ref.older(o.RetentionSeconds, now)
+}
+
+// older reports whether a segment was appended more than so many seconds before now; 0 seconds is no limit.
+func (s *SegmentRef) older(seconds int64, now Time) bool {
+	return seconds > 0 && now.Sub(s.AppendedAt) > time.Duration(seconds)*time.Second
+}
+
+// deletable reports whether the queue's rule lets a segment go once it is settled for every group: at once on a queue that
+// Querator or Cloudflare made, by Queen's retention options on any other.
+func (q *Queue) deletable(ref *SegmentRef, floor int64, pinned Runs, now Time, settledOnly bool) bool {
+	if ref.Last > floor || len(pinned.Upto(ref.Last).Above(ref.First-1)) > 0 {
 		return false
-	default:
-		return older(o.RetentionSeconds) || passed && older(o.CompletedSeconds)
 	}
+	o := &q.Options.Queen
+	return settledOnly || o.RetentionEnabled && ref.older(o.CompletedSeconds, now)
 }
 
 // remembered reports whether a settled segment still has transaction ids inside the window that deduplication and late

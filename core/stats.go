@@ -97,7 +97,7 @@ func (e *Engine) countQueue(ctx context.Context, en *entry, group string, now Ti
 		out.Partitions[i] = s
 		out.Total.add(&s)
 	}
-	return out, e.countRequests(en, group, &out)
+	return out, e.countRequests(en, &out)
 }
 
 func (t *Stats) add(s *Stats) {
@@ -166,10 +166,10 @@ func (e *Engine) countPartition(ctx context.Context, p *PartitionLog, r *RowSumm
 	return s
 }
 
-// countRequests counts the requests that wait on a queue now.
-func (e *Engine) countRequests(en *entry, group string, out *QueueStats) error {
+// countRequests counts the requests that wait on a queue now, of every group.
+func (e *Engine) countRequests(en *entry, out *QueueStats) error {
 	return e.call(func() {
-		if g := en.groups[group]; g != nil {
+		for _, g := range en.groups {
 			for _, c := range g.waiting {
 				if c.state.Load() <= claimBusy {
 					out.ClaimsWaiting++
@@ -187,7 +187,7 @@ func (e *Engine) Gauges(ctx context.Context) ([]Gauge, error) {
 	e.gauges.mu.Lock()
 	defer e.gauges.mu.Unlock()
 	now := e.clock.Now()
-	if e.gauges.gauges != nil && now < e.gauges.at.Add(statsFresh) {
+	if e.gauges.gauges != nil && now > e.gauges.at && now < e.gauges.at.Add(statsFresh) {
 		return e.gauges.gauges, nil
 	}
 	out := []Gauge{}

@@ -24,6 +24,7 @@ type Store interface {
 	Ledger
 	Browser
 	Records
+	RecordLister
 	Sweeping
 	// Close ends the store after the calls in flight; it may be called twice.
 	Close() error

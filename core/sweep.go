@@ -107,12 +107,15 @@ func (e *Engine) appendOp(ops []*opReq, op *opReq, at *Time, now Time) []*opReq 
 		}
 		return ops
 	}
+	op.due = at
 	return append(ops, op)
 }
 
 func (e *Engine) afterSweep(*pass) {
 	if err := e.refreshDue(context.Background()); err != nil {
 		e.log.Error("the next due time cannot be read", "error", err)
+		later := e.clock.Now().Add(retrySweep)
+		e.scheduleAt, e.leaseAt, e.expiryAt = later, later, later
 	}
 	e.again = true
 }
@@ -218,8 +221,11 @@ func (e *Engine) expiryOp(ctx context.Context, now Time) *opReq {
 		return nil
 	}
 	op.after = func(p *pass) {
-		e.dropStale(ctx, stales, now)
+		dropped := e.dropStale(ctx, stales, now)
 		e.afterSweep(p)
+		if !dropped {
+			e.expiryAt = now.Add(retrySweep)
+		}
 	}
 	return op
 }
@@ -301,8 +307,9 @@ func (p *pass) expire(s *stale, groups []string) {
 	}
 }
 
-// dropStale deletes segments all of whose messages have expired, and notes the next expiry of the others.
-func (e *Engine) dropStale(ctx context.Context, stales []stale, now Time) {
+// dropStale deletes segments all of whose messages have expired, and notes the next expiry of the others. It reports whether
+// the store did it.
+func (e *Engine) dropStale(ctx context.Context, stales []stale, now Time) bool {
 	var remove, keep []SegmentRef
 	for i := range stales {
 		s := &stales[i]
@@ -315,7 +322,8 @@ func (e *Engine) dropStale(ctx context.Context, stales []stale, now Time) {
 	}
 	if err := e.store.DeleteSegments(ctx, now, remove, keep); err != nil {
 		e.log.ErrorContext(ctx, "expired segments cannot be deleted", "error", err)
-		return
+		return false
 	}
 	e.relog(ctx, remove)
+	return true
 }

@@ -53,7 +53,7 @@ func (e *Engine) Transact(ctx context.Context, x TransactParams) (Transacted, er
 	var lands []landing
 	op.apply = func(p *pass) error {
 		var err error
-		if lands, err = p.pushAll(r); err != nil {
+		if lands, err = p.pushAll(r, true); err != nil {
 			p.forgetFresh(r)
 			return err
 		}
@@ -86,8 +86,12 @@ func (e *Engine) readyPush(ctx context.Context, r *pushReq) error {
 		return nil
 	}
 	result := make(chan error, 1)
-	var prepare func()
-	prepare = func() {
+	var prepare func(error)
+	prepare = func(err error) {
+		if err != nil {
+			result <- err
+			return
+		}
 		if _, err := e.placePushes(context.WithoutCancel(ctx), []*pushReq{r}); err != nil {
 			result <- err
 			return
@@ -99,7 +103,7 @@ func (e *Engine) readyPush(ctx context.Context, r *pushReq) error {
 		}
 		result <- nil
 	}
-	e.post(prepare)
+	e.post(func() { prepare(nil) })
 	select {
 	case err := <-result:
 		return WrapError(CodeInternal, "transact", err)
@@ -109,8 +113,8 @@ func (e *Engine) readyPush(ctx context.Context, r *pushReq) error {
 }
 
 // pushAll adds the messages of a transaction to the change set. A transaction id that the log holds inside its window refuses
-// the whole; one that the transaction itself repeats is a duplicate of its first.
-func (p *pass) pushAll(r *pushReq) ([]landing, error) {
+// the whole when refuse is set, else it is a duplicate like one that the transaction itself repeats.
+func (p *pass) pushAll(r *pushReq, refuse bool) ([]landing, error) {
 	var lands []landing
 	for i := range r.groups {
 		g := &r.groups[i]
@@ -122,18 +126,22 @@ func (p *pass) pushAll(r *pushReq) ([]landing, error) {
 			if m.Hash != 0 && q.Options.DedupWindow() > 0 {
 				k := freshKey{g.part, m.TransactionID}
 				if first, ok := p.fresh[k]; ok {
-					if !r.holds(first) {
+					if refuse && !r.holds(first) {
 						return nil, &Error{Code: CodeDuplicate, Op: "transact", Item: g.items[j]}
 					}
 					out.Status, out.ID = PushDuplicate, first
 					continue
 				}
-				_, found, err := p.e.seen(g.part, &m, p.now.Add(-q.Options.DedupWindow()), p.header)
+				first, found, err := p.e.seen(g.part, &m, p.now.Add(-q.Options.DedupWindow()), p.header)
 				if err != nil {
 					return nil, err
 				}
-				if found {
+				switch {
+				case found && refuse:
 					return nil, &Error{Code: CodeDuplicate, Op: "transact", Item: g.items[j]}
+				case found:
+					out.Status, out.ID = PushDuplicate, first
+					continue
 				}
 				p.fresh[k] = m.ID
 			}

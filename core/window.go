@@ -44,8 +44,14 @@ func (e *Engine) seen(p *part, m *Message, since Time, header headerAt) (first u
 func (e *Engine) candidates(ctx context.Context, p *part, transaction string) ([]int64, error) {
 	hash := HashTransaction(transaction)
 	found := make(chan []int64, 1)
-	var look func()
-	look = func() {
+	var failed error
+	var look func(error)
+	look = func(err error) {
+		if err != nil {
+			failed = err
+			close(found)
+			return
+		}
 		if !e.whenLoaded(p, look) {
 			return
 		}
@@ -56,10 +62,13 @@ func (e *Engine) candidates(ctx context.Context, p *part, transaction string) ([
 		})
 		found <- hits
 	}
-	e.post(look)
+	e.post(func() { look(nil) })
 	var hits []int64
 	select {
 	case hits = <-found:
+		if failed != nil {
+			return nil, WrapError(CodeInternal, "ack", failed)
+		}
 	case <-e.stopped:
 		return nil, errClosed("ack")
 	}

@@ -166,3 +166,26 @@ func TestServerThatCloses(t *testing.T) {
 		assert.Equal(t, "1", a.header.Get("retry-after"))
 	}
 }
+
+// Request lines that no client of this protocol sends.
+func TestOddRequestLines(t *testing.T) {
+	h := start(t, cfqueues.Options{})
+	srv := httptest.NewUnstartedServer(h.handler)
+	srv.Config.DisableGeneralOptionsHandler = true
+	srv.Start()
+	defer srv.Close()
+	for _, line := range []string{
+		"OPTIONS * HTTP/1.1", "GET //// HTTP/1.1", "GET /client/v4?a=%zz&b;c HTTP/1.1", "GET http://other/accounts/a HTTP/1.1",
+		"CONNECT host:1 HTTP/1.1", "GET /accounts/a/queues/%2e%2e/%2F HTTP/1.1", "GET /accounts/a|b/queues/\"c\"%2F HTTP/1.1", "HEAD / HTTP/1.1",
+	} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(conn, "%s\r\nHost: x\r\nConnection: close\r\n\r\n", line)
+		require.NoError(t, err)
+		raw, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		assert.True(t, strings.HasPrefix(string(raw), "HTTP/1.1 404 "), "%s: %.300q", line, raw)
+		assert.Contains(t, string(raw), "Content-Type: application/json")
+	}
+}

@@ -24,24 +24,24 @@ const base = "/client/v4/accounts/023e105f4ecef8ad9ca31a8372d0c353"
 
 // harness is a server over the memory store whose clock the test moves.
 type harness struct {
-	t       *testing.T
+	t       testing.TB
 	clock   *coretest.Clock
 	engine  *core.Engine
 	handler http.Handler
 }
 
-func start(t *testing.T, o cfqueues.Options) *harness {
-	t.Helper()
+func start(tb testing.TB, o cfqueues.Options) *harness {
+	tb.Helper()
 	clock := coretest.New(coretest.Start)
 	store := memory.New()
-	engine, err := core.New(t.Context(), store, core.Options{Clock: clock})
-	require.NoError(t, err)
-	t.Cleanup(func() {
+	engine, err := core.New(tb.Context(), store, core.Options{Clock: clock})
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
 		// The test's own context has ended by now.
-		assert.NoError(t, engine.Shutdown(context.WithoutCancel(t.Context())))
-		assert.NoError(t, store.Close())
+		assert.NoError(tb, engine.Shutdown(context.WithoutCancel(tb.Context())))
+		assert.NoError(tb, store.Close())
 	})
-	return &harness{t: t, clock: clock, engine: engine, handler: cfqueues.New(engine, o)}
+	return &harness{t: tb, clock: clock, engine: engine, handler: cfqueues.New(engine, o)}
 }
 
 // answer is an envelope as a client sees it.
@@ -72,18 +72,18 @@ func (h *harness) send(method, path, body string) answer {
 	return readAnswer(h.t, w)
 }
 
-func readAnswer(t *testing.T, w *httptest.ResponseRecorder) answer {
-	t.Helper()
+func readAnswer(tb testing.TB, w *httptest.ResponseRecorder) answer {
+	tb.Helper()
 	a := answer{status: w.Code, header: w.Header(), raw: w.Body.String()}
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &a), "answer %q", a.raw)
-	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
-	require.NotNil(t, a.Errors, a.raw)
-	require.NotNil(t, a.Messages, a.raw)
-	require.Contains(t, a.raw, `"result":`)
-	require.Equal(t, a.status == http.StatusOK, a.Success, a.raw)
-	require.Equal(t, a.Success, len(a.Errors) == 0, a.raw)
+	require.NoError(tb, json.Unmarshal(w.Body.Bytes(), &a), "answer %q", a.raw)
+	require.Equal(tb, "application/json", w.Header().Get("Content-Type"))
+	require.NotNil(tb, a.Errors, a.raw)
+	require.NotNil(tb, a.Messages, a.raw)
+	require.Contains(tb, a.raw, `"result":`)
+	require.Equal(tb, a.status == http.StatusOK, a.Success, a.raw)
+	require.Equal(tb, a.Success, len(a.Errors) == 0, a.raw)
 	if a.status >= 400 && a.status < 500 && a.status != 408 && a.status != 429 {
-		require.Equal(t, "false", a.header.Get("x-should-retry"))
+		require.Equal(tb, "false", a.header.Get("x-should-retry"))
 	}
 	return a
 }

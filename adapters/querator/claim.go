@@ -16,14 +16,14 @@ import (
 // claim is queue.lease and queue.reserve: at least one item of one partition, or 454 when the
 // request timeout is over and there was none.
 func claim(c *call) (reply, error) {
-	var m basepb.ClaimRequest
-	if err := c.decode(&m); err != nil {
+	m, err := c.decodeClaim()
+	if err != nil {
 		return nil, err
 	}
 	if _, err := c.lookup(m.QueueName); err != nil {
 		return nil, err
 	}
-	wait, err := c.checkClaim(&m)
+	wait, err := c.checkClaim(m)
 	if err != nil {
 		return nil, err
 	}
@@ -38,6 +38,17 @@ func claim(c *call) (reply, error) {
 		return nil, c.failed(operation{queue: m.QueueName}, err)
 	}
 	return &claimReply{ids: c.ids, dialect: c.dialect, queue: m.QueueName, got: &got.Partitions[0]}, nil
+}
+
+// decodeClaim reads the body.
+func (c *call) decodeClaim() (*basepb.ClaimRequest, error) {
+	if c.in == encodeJSON {
+		if m, ok := fastClaim(c.body); ok {
+			return m, nil
+		}
+	}
+	m := &basepb.ClaimRequest{}
+	return m, c.decode(m)
 }
 
 // checkClaim makes the checks that follow the queue's, and returns how long to wait. The timeout

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/leasehold/leasehold/adapters/querator"
+	leasepb "github.com/leasehold/leasehold/adapters/querator/pb/lease"
+	reservepb "github.com/leasehold/leasehold/adapters/querator/pb/reserve"
 	"github.com/leasehold/leasehold/core"
 )
 
@@ -268,4 +270,37 @@ func TestExclusiveAndSharedClaimsShareAQueue(t *testing.T) {
 	require.True(t, acked[0].Released)
 
 	require.Equal(t, "r3", soon(t, waiter).items(t)[0]["reference"])
+}
+
+func TestProduceInProtobufOfBothFamilies(t *testing.T) {
+	lease := &leasepb.ProduceRequest{QueueName: "q", RequestTimeout: "1m", Items: []*leasepb.ProduceItem{{Bytes: []byte("b"), Reference: "x"}, {Utf8: "u"}}}
+	reserve := &reservepb.ProduceRequest{QueueName: "q", RequestTimeout: "1m", Items: []*reservepb.ProduceItem{{Bytes: []byte("b"), Reference: "x"}, {Utf8: "u"}}}
+	for name, tt := range map[string]struct {
+		generation querator.Generation
+		message    proto.Message
+	}{
+		"lease items, guessed": {querator.Auto, lease}, "reserve items, guessed": {querator.Auto, reserve},
+		"lease items": {querator.L2, lease}, "reserve items": {querator.R2, reserve},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, querator.Options{Generation: tt.generation})
+			_, err := f.engine.CreateQueue(t.Context(), core.Queue{Name: "q", Origin: core.ProtocolQuerator}, 1)
+			require.NoError(t, err)
+			body, err := proto.Marshal(tt.message)
+			require.NoError(t, err)
+
+			a := f.do("POST", "/v1/queue.produce", string(body), "Content-Type", "application/protobuf")
+
+			require.Equal(t, 200, a.status, a.body)
+			require.Equal(t, "\b\xc8\x01", a.body)
+			got, err := f.engine.Claim(t.Context(), core.ClaimParams{Protocol: core.ProtocolQuerator, Queue: "q", Messages: 5})
+			require.NoError(t, err)
+			first, second := got.Partitions[0].Messages[0], got.Partitions[0].Messages[1]
+			require.Equal(t, "b", string(first.Payload))
+			require.Equal(t, core.ContentBytes, first.ContentType)
+			require.Equal(t, "x", first.Reference)
+			require.Equal(t, "u", string(second.Payload))
+			require.Equal(t, core.ContentText, second.ContentType)
+		})
+	}
 }

@@ -56,11 +56,11 @@ func fuzzDecoder(f *testing.F, decode func(*call) error, messages []proto.Messag
 
 func FuzzDecodeClaim(f *testing.F) {
 	fuzzDecoder(f, func(c *call) error {
-		var m basepb.ClaimRequest
-		if err := c.decode(&m); err != nil {
+		m, err := c.decodeClaim()
+		if err != nil {
 			return err
 		}
-		if _, err := c.checkClaim(&m); err != nil && err.(*fault).code != codeBadRequest { //nolint:errorlint,forcetypeassert // a check fails with a fault
+		if _, err := c.checkClaim(m); err != nil && err.(*fault).code != codeBadRequest { //nolint:errorlint,forcetypeassert // a check fails with a fault
 			return err
 		}
 		return nil
@@ -69,7 +69,7 @@ func FuzzDecodeClaim(f *testing.F) {
 }
 
 func FuzzDecodeComplete(f *testing.F) {
-	fuzzDecoder(f, func(c *call) error { return c.decode(&basepb.CompleteRequest{}) },
+	fuzzDecoder(f, func(c *call) error { _, err := c.decodeComplete(); return err },
 		[]proto.Message{&basepb.CompleteRequest{QueueName: "q", Partition: 1, RequestTimeout: "1m", Ids: []string{"a", "b"}}},
 		`{"queue_name":"q","partition":0,"request_timeout":"5s","ids":["0ujtsYcgvSTl8PAuAdqWYSMnLOv"]}`, `{"ids":[1]}`, `{"ids":"x"}`)
 }

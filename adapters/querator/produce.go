@@ -24,8 +24,7 @@ type produceRequest struct {
 // produceItem is one item to put in a queue.
 type produceItem struct {
 	encoding, kind, reference string
-	bytes                     []byte
-	utf8                      string
+	bytes, utf8               []byte
 	at                        *timestamppb.Timestamp
 }
 
@@ -115,8 +114,8 @@ func pushItems(req *produceRequest, now core.Time) ([]core.PushItem, error) {
 		out.Encoding, out.Kind, out.Reference = in.encoding, in.kind, in.reference
 		// Bytes win, whatever the text says, unless there are none.
 		out.Payload, out.ContentType = in.bytes, core.ContentBytes
-		if len(in.bytes) == 0 && in.utf8 != "" {
-			out.Payload, out.ContentType = []byte(in.utf8), core.ContentText
+		if len(in.bytes) == 0 && len(in.utf8) > 0 {
+			out.Payload, out.ContentType = in.utf8, core.ContentText
 		}
 		if saysJSON(in.encoding) && utf8.Valid(out.Payload) && json.Valid(out.Payload) {
 			out.ContentType = core.ContentJSON
@@ -133,6 +132,11 @@ func saysJSON(encoding string) bool {
 
 // decodeProduce reads the body in the family that numbers or names its items.
 func (c *call) decodeProduce() (*produceRequest, error) {
+	if c.in == encodeJSON {
+		if req, ok := fastProduce(c.body); ok {
+			return req, nil
+		}
+	}
 	if c.itemsFamily() == familyReserve {
 		var m reservepb.ProduceRequest
 		if err := c.decode(&m); err != nil {
@@ -140,7 +144,7 @@ func (c *call) decodeProduce() (*produceRequest, error) {
 		}
 		req := &produceRequest{queue: m.QueueName, timeout: m.RequestTimeout, items: make([]produceItem, len(m.Items))}
 		for i, it := range m.Items {
-			req.items[i] = produceItem{encoding: it.Encoding, kind: it.Kind, reference: it.Reference, bytes: it.Bytes, utf8: it.Utf8}
+			req.items[i] = produceItem{encoding: it.Encoding, kind: it.Kind, reference: it.Reference, bytes: it.Bytes, utf8: []byte(it.Utf8)}
 		}
 		return req, nil
 	}
@@ -152,7 +156,7 @@ func (c *call) decodeProduce() (*produceRequest, error) {
 	for i, it := range m.Items {
 		req.items[i] = produceItem{
 			encoding: it.Encoding, kind: it.Kind, reference: it.Reference,
-			bytes: it.Bytes, utf8: it.Utf8, at: it.EnqueueAt,
+			bytes: it.Bytes, utf8: []byte(it.Utf8), at: it.EnqueueAt,
 		}
 	}
 	return req, nil

@@ -13,8 +13,8 @@ import (
 
 // complete is queue.complete. Any holder of an id may complete the item, all of them or none.
 func complete(c *call) (reply, error) {
-	var m basepb.CompleteRequest
-	if err := c.decode(&m); err != nil {
+	m, err := c.decodeComplete()
+	if err != nil {
 		return nil, err
 	}
 	q, p, err := c.lookupPartition(m.QueueName, m.Partition)
@@ -43,6 +43,17 @@ func complete(c *call) (reply, error) {
 		items[i].id = id
 	}
 	return c.settle(&q, p, "completed", items, core.SettleItemsParams{Queue: m.QueueName, Ordinal: m.Partition, Wait: wait})
+}
+
+// decodeComplete reads the body.
+func (c *call) decodeComplete() (*basepb.CompleteRequest, error) {
+	if c.in == encodeJSON {
+		if m, ok := fastComplete(c.body); ok {
+			return m, nil
+		}
+	}
+	m := &basepb.CompleteRequest{}
+	return m, c.decode(m)
 }
 
 // givenBack is one item of a retry, or of a completion without anything but its id.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/leasehold/leasehold/adapters/cfqueues"
-	"github.com/leasehold/leasehold/adapters/querator"
 	"github.com/leasehold/leasehold/adapters/queen"
+	"github.com/leasehold/leasehold/adapters/querator"
 	"github.com/leasehold/leasehold/core"
 )
 

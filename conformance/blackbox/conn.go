@@ -86,11 +86,7 @@ func (c *Conn) Do(ctx context.Context, method, url string, body io.Reader, heade
 
 // JSON sends a body as application/json; "" sends no body.
 func (c *Conn) JSON(ctx context.Context, method, url, body string) (Answer, error) {
-	var r io.Reader
-	if body != "" {
-		r = strings.NewReader(body)
-	}
-	return c.Do(ctx, method, url, r, "Content-Type", "application/json")
+	return c.Do(ctx, method, url, reader(body), "Content-Type", "application/json")
 }
 
 // call sends JSON and decodes the answer into out unless that is nil. Any status but want is a
@@ -125,4 +121,12 @@ func text(s string) string {
 		panic(err) // a string can always be encoded
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// reader reads a body; "" is none.
+func reader(body string) io.Reader {
+	if body == "" {
+		return nil
+	}
+	return strings.NewReader(body)
 }

@@ -27,7 +27,7 @@ type mixed struct {
 const (
 	mixedQueue = "mixed"
 	// auditGroup is a second consumer group, which only exclusive consumers use.
-	auditGroup = "audit"
+	auditGroup      = "audit"
 	mixedPartitions = 4
 	// mixedHold is how long every lease lasts.
 	mixedHold = time.Second

@@ -111,19 +111,20 @@ func (q Querator) Retry(ctx context.Context, queue string, partition int, items 
 	}, nil)
 }
 
-// Stats returns the counts of every partition and how many leases wait.
+// Stats returns the counts of every partition and how many consumers wait.
 func (q Querator) Stats(ctx context.Context, queue string) (partitions []QueratorStats, waiting int, err error) {
 	var out struct {
 		LogicalQueues []struct {
-			LeaseWaiting int `json:"lease_waiting"`
-			Partitions   []QueratorStats
+			LeaseWaiting   int `json:"lease_waiting"`
+			ReserveWaiting int `json:"reserve_waiting"`
+			Partitions     []QueratorStats
 		} `json:"logicalQueues"`
 	}
 	if err := q.call(ctx, "/v1/queue.stats", map[string]any{"queue_name": queue}, &out); err != nil {
 		return nil, 0, err
 	}
 	for _, l := range out.LogicalQueues {
-		waiting += l.LeaseWaiting
+		waiting += l.LeaseWaiting + l.ReserveWaiting
 		partitions = append(partitions, l.Partitions...)
 	}
 	return partitions, waiting, nil

@@ -31,11 +31,15 @@ func overStores(t *testing.T, suite func(*testing.T, enginetest.Open)) {
 	}
 }
 
-func TestWalks(t *testing.T)       { overStores(t, enginetest.Walks) }
-func TestWaking(t *testing.T)      { overStores(t, enginetest.Waking) }
-func TestEnding(t *testing.T)      { overStores(t, enginetest.Ending) }
-func TestDealing(t *testing.T)     { overStores(t, enginetest.Dealing) }
-func TestSubscribing(t *testing.T) { overStores(t, enginetest.Subscribing) }
+func TestWalks(t *testing.T)         { overStores(t, enginetest.Walks) }
+func TestWaking(t *testing.T)        { overStores(t, enginetest.Waking) }
+func TestEnding(t *testing.T)        { overStores(t, enginetest.Ending) }
+func TestDealing(t *testing.T)       { overStores(t, enginetest.Dealing) }
+func TestSubscribing(t *testing.T)   { overStores(t, enginetest.Subscribing) }
+func TestTransactions(t *testing.T)  { overStores(t, enginetest.Transactions) }
+func TestDeleting(t *testing.T)      { overStores(t, enginetest.Deleting) }
+func TestFaults(t *testing.T)        { overStores(t, enginetest.Faults) }
+func TestDeduplication(t *testing.T) { overStores(t, enginetest.Deduplication) }
 
 func BenchmarkEngine(b *testing.B) {
 	for name, open := range map[string]func(*testing.B) core.Store{

@@ -16,6 +16,8 @@ type hooked struct {
 	// onAppend and onUpdate fail a commit when they return an error; nothing is stored then.
 	onAppend func(core.AppendParams) error
 	onUpdate func(*core.ChangeSet) error
+	// afterAppend replaces the answer of an append that took place.
+	afterAppend func() error
 	// onHeaders fails a read of headers.
 	onHeaders func(core.HeadersParams) error
 	// held makes commits that are durable wait for it to be closed before they return; reached tells that one does.
@@ -63,7 +65,7 @@ func (h *hooked) linger() {
 func (h *hooked) Append(ctx context.Context, p core.AppendParams) ([]core.Placed, error) {
 	h.appends.Add(1)
 	h.mu.Lock()
-	f := h.onAppend
+	f, after := h.onAppend, h.afterAppend
 	h.mu.Unlock()
 	if f != nil {
 		if err := f(p); err != nil {
@@ -71,7 +73,13 @@ func (h *hooked) Append(ctx context.Context, p core.AppendParams) ([]core.Placed
 		}
 	}
 	defer h.linger()
-	return h.Store.Append(ctx, p)
+	placed, err := h.Store.Append(ctx, p)
+	if after != nil && err == nil {
+		if err = after(); err != nil {
+			return nil, err
+		}
+	}
+	return placed, err
 }
 
 // Update implements core.Ledger.

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ func Bench(b *testing.B, h Harness) {
 	for _, c := range []struct{ rows, each int }{{1, 32}, {8, 100}, {32, 1}} {
 		b.Run(fmt.Sprintf("ClaimSettle%dx%d", c.each, c.rows), func(b *testing.B) { benchClaim(b, h, c.rows, c.each) })
 	}
+	b.Run("ClaimFromWaiting20000", func(b *testing.B) { benchWaiting(b, h, 20_000) })
 	b.Run("Tail100x8", func(b *testing.B) { benchTail(b, h) })
 	b.Run("ReadBacklog1", func(b *testing.B) { benchBacklog(b, h, 1) })
 	b.Run("ReadBacklog100", func(b *testing.B) { benchBacklog(b, h, 100) })
@@ -54,7 +56,7 @@ func newBenchmark(b *testing.B, h Harness, place string, partitions int) *benchm
 	b.Cleanup(func() { _ = out.s.Close() })
 	q := core.PutQueueParams{Queue: coretest.Queue(1, "bench", out.now), Now: out.now}
 	for i := range partitions {
-		q.Partitions = append(q.Partitions, coretest.Partition(10+i, uuid.Nil, fmt.Sprint(i), out.now))
+		q.Partitions = append(q.Partitions, coretest.Partition(10+i, uuid.Nil, strconv.Itoa(i), out.now))
 	}
 	made, err := out.s.PutQueue(b.Context(), q)
 	require.NoError(b, err)
@@ -157,6 +159,49 @@ func claimOrSettle(r *core.Row, at, each int64, settle bool, now core.Time) core
 	return core.RowChange{Key: r.Key, Move: true, Frontier: f, Put: []core.Batch{{
 		ID: f.NextBatch, First: at + 1, Last: at + each, Pending: run(at+1, at+each), Exclusive: true, Lease: uuid.New(), Until: now + 1e6,
 	}}}
+}
+
+// benchWaiting leases the first of very many waiting batches and lets it wait again, at the tail.
+func benchWaiting(bb *testing.B, h Harness, batches int64) {
+	bb.Helper()
+	b := newBenchmark(bb, h, bb.TempDir(), 1)
+	key := core.RowKey{Partition: b.keys[0], Group: core.QueueModeGroup}
+	update := func(fn func(r *core.Row) core.RowChange) {
+		_, err := b.s.Update(b.Context(), core.UpdateParams{Commit: uuid.New(), Now: b.now, Rows: []core.RowRequest{{Key: key, Due: 8}}},
+			func(tx core.Tx) (*core.ChangeSet, error) {
+				return &core.ChangeSet{Rows: []core.RowChange{fn(tx.Row(key))}}, nil
+			})
+		require.NoError(b, err)
+	}
+	update(func(*core.Row) core.RowChange {
+		c := core.RowChange{Key: key, Move: true, Frontier: core.Frontier{Offset: 100 * batches}}
+		for i := range batches {
+			c.Put = append(c.Put, core.Batch{ID: i, First: 100*i + 1, Last: 100*i + 100, Pending: run(100*i+1, 100*i+100), State: core.BatchWaiting, Turn: core.Turn(i + 1)})
+		}
+		return c
+	})
+	b.start()
+	messages, turn := 0, core.Turn(batches) //nolint:gosec // positive
+	for b.Loop() {
+		var first core.Batch
+		update(func(r *core.Row) core.RowChange {
+			first = r.Batches[0]
+			for _, other := range r.Batches {
+				if other.Turn < first.Turn {
+					first = other
+				}
+			}
+			first.State, first.Lease, first.Until = core.BatchLeased, uuid.New(), b.now+1e9
+			return core.RowChange{Key: key, Put: []core.Batch{first}}
+		})
+		update(func(*core.Row) core.RowChange {
+			turn++
+			first.State, first.Lease, first.Until, first.Turn = core.BatchWaiting, uuid.Nil, 0, turn
+			return core.RowChange{Key: key, Put: []core.Batch{first}}
+		})
+		messages += 100
+	}
+	b.report(messages)
 }
 
 // benchTail reads what was appended just before, headers and messages.

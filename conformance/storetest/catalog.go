@@ -175,7 +175,7 @@ func partitionsAreMadeOnce(b *bundle) {
 	require.NoError(b, err)
 	require.Len(b, list, 4)
 	for i := range list {
-		assert.Equal(b, int32(i), list[i].Ordinal) //nolint:gosec // four
+		assert.Equal(b, int32(i), list[i].Ordinal)
 	}
 }
 

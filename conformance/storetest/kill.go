@@ -33,7 +33,7 @@ func killedChild(t *testing.T, h Harness, place string) {
 	require.NoError(t, err)
 	out := bufio.NewWriter(os.Stdout)
 	for n := 0; ; n++ {
-		var segments []core.NewSegment
+		segments := make([]core.NewSegment, 0, len(list))
 		for i := range list {
 			segments = append(segments, coretest.Segments(list[i].Key, n, 1+n%3, now))
 		}
@@ -42,7 +42,7 @@ func killedChild(t *testing.T, h Harness, place string) {
 		key := core.RowKey{Partition: list[0].Key, Group: "g"}
 		head := placed[0].Log.Head
 		_, err = s.Update(t.Context(), core.UpdateParams{Commit: uuid.New(), Now: now, Rows: []core.RowRequest{{Key: key, All: true}}},
-			func(tx core.Tx) (*core.ChangeSet, error) {
+			func(core.Tx) (*core.ChangeSet, error) {
 				b := core.Batch{ID: head, First: head, Last: head, Pending: run(head, head), Until: now, Lease: uuid.New()}
 				c := core.RowChange{Key: key, Move: true, Frontier: core.Frontier{Offset: head}, DeleteAll: true, Put: []core.Batch{b}}
 				return &core.ChangeSet{Rows: []core.RowChange{c}}, nil

@@ -69,34 +69,39 @@ func canceledContext(b *bundle) {
 
 // concurrentCallers appends, reads and deletes from many goroutines; run it with the race detector.
 func concurrentCallers(b *bundle) {
+	check := func(err error) {
+		if err != nil {
+			b.Error(err)
+		}
+	}
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
 			for n := range 40 {
 				seg := coretest.Segments(b.p[i%2], 10_000*i+100*n, 3, b.now)
 				_, err := b.s.Append(b.ctx, core.AppendParams{Commit: uuid.New(), Now: b.now, Segments: []core.NewSegment{seg}})
-				assert.NoError(b, err)
+				check(err)
 			}
 		})
 		wg.Go(func() {
 			for range 40 {
 				hs, err := b.s.Headers(b.ctx, core.HeadersParams{Partition: b.p[i%2], From: 1, To: 1000})
-				assert.NoError(b, err)
+				check(err)
 				ms, err := b.s.Read(b.ctx, core.ReadParams{Partition: b.p[i%2], Offsets: run(1, 1000)})
-				assert.NoError(b, err)
+				check(err)
 				assert.GreaterOrEqual(b, len(hs)*3+240, len(ms))
 				_, err = b.s.Locate(b.ctx, b.p[i%2], b.now)
-				assert.NoError(b, err)
+				check(err)
 			}
 		})
 		wg.Go(func() {
 			for n := range 10 {
 				ref := core.SegmentRef{Partition: b.p[i%2], First: int64(3*n + 1), Last: int64(3*n + 3)}
-				assert.NoError(b, b.s.DeleteSegments(b.ctx, b.now, []core.SegmentRef{ref}, nil))
+				check(b.s.DeleteSegments(b.ctx, b.now, []core.SegmentRef{ref}, nil))
 				_, err := b.s.Partitions(b.ctx, b.queue.ID)
-				assert.NoError(b, err)
+				check(err)
 				_, err = b.s.Rows(b.ctx, core.RowsParams{Queue: b.queue.ID})
-				assert.NoError(b, err)
+				check(err)
 			}
 		})
 	}
@@ -116,9 +121,9 @@ func reopen(b *bundle) {
 	}
 	require.NoError(b, b.s.DeleteSegments(b.ctx, b.now, []core.SegmentRef{{Partition: b.p[2], First: 1, Last: 2}}, nil))
 	for range 3 {
-		before := observe(b, b.s, b.now)
+		before := Observe(b, b.s, b.now)
 		b.reopen()
-		assert.Equal(b, before, observe(b, b.s, b.now))
+		assert.Equal(b, before, Observe(b, b.s, b.now))
 		b.append(b.messages(b.p[0], 1)) // on top of what was written behind
 	}
 	assert.Equal(b, int64(8), b.append(b.messages(b.p[0], 1))[0].First)
@@ -130,7 +135,7 @@ func failingCommit(b *bundle) {
 	}
 	b.fill(b.p[0])
 	for _, point := range []FailPoint{FailWrite, FailCommit, FailAnswer} {
-		before := observe(b, b.s, b.now)
+		before := Observe(b, b.s, b.now)
 		commit := uuid.New()
 		b.h.Fail(b.s, point)
 		placed, err := b.s.Append(b.ctx, core.AppendParams{
@@ -151,13 +156,13 @@ func failingCommit(b *bundle) {
 			assert.False(b, took)
 		}
 		if !took {
-			assert.Equal(b, before, observe(b, b.s, b.now), "nothing changed")
+			assert.Equal(b, before, Observe(b, b.s, b.now), "nothing changed")
 		}
 		assert.Equal(b, head+1, b.append(b.messages(b.p[1], 1))[0].First, "the store goes on")
-		after := observe(b, b.s, b.now)
+		after := Observe(b, b.s, b.now)
 		if _, except := b.h.Exceptions["Reopen"]; !except {
 			b.reopen()
-			assert.Equal(b, after, observe(b, b.s, b.now), "memory is what is stored")
+			assert.Equal(b, after, Observe(b, b.s, b.now), "memory is what is stored")
 		}
 	}
 	failingUpdate(b)

@@ -2,7 +2,7 @@ package storetest
 
 import (
 	"bytes"
-	"fmt"
+	"strconv"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
@@ -90,7 +90,7 @@ func appendGroupsAreWhole(b *bundle) {
 	}
 	placed, err := b.s.Append(b.ctx, core.AppendParams{Commit: uuid.New(), Now: b.now, Segments: list})
 	require.NoError(b, err)
-	var firsts []int64
+	firsts := make([]int64, 0, len(placed))
 	for i := range placed {
 		firsts = append(firsts, placed[i].First)
 	}
@@ -111,10 +111,10 @@ func appendRefusesNoMessages(b *bundle) {
 func appendManyPartitions(b *bundle) {
 	names := make([]string, 50)
 	for i := range names {
-		names[i] = fmt.Sprint(i)
+		names[i] = strconv.Itoa(i)
 	}
 	_, keys := b.makeQueue("many", names...)
-	var list []core.NewSegment
+	list := make([]core.NewSegment, 0, 30*len(keys))
 	for round := range 30 {
 		for i, p := range keys {
 			list = append(list, b.messages(p, 1+(round+i)%90))
@@ -178,8 +178,8 @@ func headersOfARange(b *bundle) {
 func readOffsetsAndBytes(b *bundle) {
 	m := coretest.Message(b.next(), b.now, coretest.Transaction("tx\x00"), coretest.Expires(b.now+9), coretest.Source("\x00src"),
 		coretest.Payload(core.ContentText, []byte("text \x00")))
-	m.Labels.Encoding, m.Labels.Kind, m.Labels.Reference = "e", "k\x00", "r"
-	m.Labels.TraceID, m.Labels.Subject, m.Labels.DelaySeconds, m.Attempts = "trace", "sub", 33, 4
+	m.Encoding, m.Kind, m.Reference = "e", "k\x00", "r"
+	m.TraceID, m.Subject, m.DelaySeconds, m.Attempts = "trace", "sub", 33, 4
 	empty := coretest.Message(b.next(), b.now, coretest.Payload(core.ContentBytes, nil))
 	b.append(coretest.Segment(b.p[0], m, empty))
 	b.append(b.messages(b.p[0], 4))

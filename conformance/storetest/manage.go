@@ -111,11 +111,11 @@ func rowSummaries(b *bundle) {
 
 func deadLettersFilter(b *bundle) {
 	other, keys := b.makeQueue("other", "0")
-	var all []core.DeadLetter
+	all := make([]core.DeadLetter, 0, 6)
 	for i := range 6 {
 		d := core.DeadLetter{
 			ID: coretest.ID(100 + i), Queue: b.queue.ID, Partition: b.p[i%2], Group: []string{"g", "h\x00"}[i/3], Error: "e",
-			Retries: int32(i), FailedAt: b.now + core.Time(i/2), Message: coretest.Message(i, b.now), //nolint:gosec // small
+			Retries: int32(i), FailedAt: b.now + core.Time(i/2), Message: coretest.Message(i, b.now),
 		}
 		all = append(all, d)
 	}
@@ -141,7 +141,7 @@ func deadLettersFilter(b *bundle) {
 	} {
 		list, total, err := b.s.DeadLetters(b.ctx, c.f)
 		require.NoError(b, err)
-		var got []int
+		var got []int //nolint:prealloc // nil when there are none
 		for i := range list {
 			got = append(got, int(list[i].Retries))
 		}

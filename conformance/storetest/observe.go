@@ -9,8 +9,8 @@ import (
 	"github.com/leasehold/leasehold/core"
 )
 
-// observed is everything that can be seen of a store.
-type observed struct {
+// Observed is everything that can be seen of a store.
+type Observed struct {
 	Queues      []core.Queue
 	Partitions  []observedPartition
 	Rows        []core.RowSummary
@@ -33,10 +33,10 @@ type observedPartition struct {
 	Located  []int64
 }
 
-// observe looks at everything in a store; two stores that were told the same look the same.
-func observe(tb testing.TB, s core.Store, now core.Time) *observed {
+// Observe looks at everything in a store; two stores that were told the same look the same.
+func Observe(tb testing.TB, s core.Store, now core.Time) *Observed {
 	tb.Helper()
-	ctx, out := tb.Context(), &observed{Scheduled: map[core.PartitionKey]core.Totals{}}
+	ctx, out := tb.Context(), &Observed{Scheduled: map[core.PartitionKey]core.Totals{}}
 	must := func(err error) {
 		tb.Helper()
 		require.NoError(tb, err)
@@ -64,7 +64,7 @@ func observe(tb testing.TB, s core.Store, now core.Time) *observed {
 	return out
 }
 
-func observeQueue(tb testing.TB, s core.Store, q core.Queue, now core.Time, out *observed) {
+func observeQueue(tb testing.TB, s core.Store, q core.Queue, now core.Time, out *Observed) {
 	tb.Helper()
 	ctx := tb.Context()
 	regs, err := s.Registrations(ctx, q.ID)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/google/uuid"
@@ -72,7 +73,7 @@ func (m *machine) putQueue(t *rapid.T, q core.Queue, partitions int) {
 	p := core.PutQueueParams{Queue: q, Now: m.now}
 	for i := range partitions {
 		m.count++
-		p.Partitions = append(p.Partitions, coretest.Partition(1000+m.count, uuid.Nil, fmt.Sprint(i), 0))
+		p.Partitions = append(p.Partitions, coretest.Partition(1000+m.count, uuid.Nil, strconv.Itoa(i), 0))
 	}
 	made, err := both(t, m, func(s core.Store) (core.Queue, error) { return s.PutQueue(m.b.ctx, p) })
 	if err != nil {
@@ -102,10 +103,10 @@ func (m *machine) queue(t *rapid.T) {
 }
 
 func (m *machine) partitions(t *rapid.T) {
-	var ps []core.Partition
+	ps := make([]core.Partition, 0, 3)
 	for range rapid.IntRange(1, 3).Draw(t, "partitions") {
 		m.count++
-		ps = append(ps, coretest.Partition(1000+m.count, rapid.SampledFrom(m.queues).Draw(t, "queue"), fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "name")), 0))
+		ps = append(ps, coretest.Partition(1000+m.count, rapid.SampledFrom(m.queues).Draw(t, "queue"), strconv.Itoa(rapid.IntRange(0, 5).Draw(t, "name")), 0))
 	}
 	made, err := both(t, m, func(s core.Store) ([]core.PartitionLog, error) { return s.CreatePartitions(m.b.ctx, m.now, ps) })
 	require.NoError(t, err)
@@ -195,7 +196,7 @@ func (m *machine) reopen(t *rapid.T) {
 func (m *machine) compare(t *rapid.T) {
 	if m.changed {
 		at := m.now + core.Time(rapid.IntRange(-3, 60).Draw(t, "look at"))
-		require.Equal(t, observe(m.TB, m.model, at), observe(m.TB, m.store, at))
+		require.Equal(t, Observe(m.TB, m.model, at), Observe(m.TB, m.store, at))
 		m.changed = false
 	}
 }

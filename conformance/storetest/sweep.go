@@ -103,7 +103,7 @@ func expiredSegments(b *bundle) {
 	at := func(t core.Time) core.NewSegment {
 		return coretest.Segment(b.p[0], coretest.Message(b.next(), b.now), coretest.Message(b.next(), b.now, coretest.Expires(b.now+t)))
 	}
-	var refs []core.SegmentRef
+	refs := make([]core.SegmentRef, 0, 3)
 	for i, t := range []core.Time{50, 10, 30} {
 		b.append(at(t))
 		refs = append(refs, core.SegmentRef{
@@ -163,7 +163,7 @@ func deleteSegmentsMovesStart(b *bundle) {
 	}
 	remove := func(firsts ...int64) {
 		b.Helper()
-		var refs []core.SegmentRef
+		refs := make([]core.SegmentRef, 0, len(firsts)+1)
 		for _, f := range firsts {
 			refs = append(refs, core.SegmentRef{Partition: b.p[0], First: f, Last: f + 1})
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/core"
 	"github.com/leasehold/leasehold/core/coretest"
@@ -63,10 +64,10 @@ func TestSegmentFactoryRoundTrips(t *testing.T) {
 		coretest.Payload(core.ContentBytes, []byte{0, 1, 2}))
 	s := coretest.Segment(3, coretest.Message(6, now), m)
 	hs, err := core.DecodeHeaders(s.Header, s.Count)
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	h := core.SegmentHeader{Partition: 3, First: 10, AppendedAt: now, Messages: hs}
 	ms, err := core.DecodeMessages(&h, 0, 1, s.Body)
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	assert.Equal(t, int64(11), ms[1].Offset)
 	assert.Equal(t, "a\x00b", ms[1].TransactionID)
 	assert.Equal(t, "s", ms[1].SourceID)

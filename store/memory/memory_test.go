@@ -26,7 +26,7 @@ func harness() storetest.Harness {
 }
 
 func fail(s core.Store, point storetest.FailPoint) {
-	m := s.(*memory.Store) //nolint:forcetypeassert,errcheck // the harness opened it
+	m := s.(*memory.Store) //nolint:forcetypeassert // the harness opened it
 	done := false
 	m.Inject(func(uuid.UUID) memory.Fault {
 		if done {

@@ -44,8 +44,10 @@ func checkSegments(op string, segments []core.NewSegment) error {
 	for i := range segments {
 		n := &segments[i]
 		if n.Count <= 0 || n.Count > len(n.Header)/18 {
-			return &core.Error{Code: core.CodeInvalid, Op: op, Item: i,
-				Err: core.Errorf(core.CodeInvalid, "", "segment of %d messages has a header of %d bytes", n.Count, len(n.Header))}
+			return &core.Error{
+				Code: core.CodeInvalid, Op: op, Item: i,
+				Err: core.Errorf(core.CodeInvalid, "", "segment of %d messages has a header of %d bytes", n.Count, len(n.Header)),
+			}
 		}
 	}
 	return nil

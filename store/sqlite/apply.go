@@ -147,7 +147,7 @@ func decodeSources(buf []byte) ([]core.SegmentSource, error) {
 		}
 		buf = buf[n:]
 		length, n := binary.Uvarint(buf)
-		if n <= 0 || length > uint64(len(buf)-n) {
+		if n <= 0 || length > uint64(len(buf)) || int(length) > len(buf)-n { //nolint:gosec // compared with a length
 			return nil, core.Errorf(core.CodeFormat, "read schedule", "the source ids are damaged")
 		}
 		buf = buf[n:]

@@ -117,7 +117,7 @@ func (s *Store) checkpoint() error {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if s.broken != nil {
+	if s.isBroken() {
 		return nil
 	}
 	return s.db.checkpoint("RESTART")
@@ -149,7 +149,7 @@ func (s *Store) writeIndex() error { return s.writeIndexUnless(nil) }
 // writeIndexUnless writes the index in slices, others committing between them, until quit is closed.
 func (s *Store) writeIndexUnless(quit <-chan struct{}) error {
 	s.writing.Lock()
-	if s.broken != nil {
+	if s.isBroken() {
 		s.writing.Unlock()
 		return nil
 	}
@@ -179,7 +179,7 @@ func (s *Store) writeIndexUnless(quit <-chan struct{}) error {
 func (s *Store) writeSlice(st *state, parts []*partition, upto int64, last bool) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if s.broken != nil || s.state != st {
+	if s.isBroken() || s.state != st {
 		return errors.New("the database was read again meanwhile")
 	}
 	written := make(map[*partition]*index, len(parts))
@@ -190,7 +190,7 @@ func (s *Store) writeSlice(st *state, parts []*partition, upto int64, last bool)
 		if err := s.loadIndex(p.Key); err != nil {
 			return err
 		}
-		written[p] = p.index.clone()
+		written[p] = p.clone()
 	}
 	if len(written) == 0 && (!last || upto <= st.watermark) {
 		return nil

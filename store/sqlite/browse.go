@@ -45,8 +45,10 @@ func (d *database) rowsWhere(where string, args []any) (out []*row, err error) {
 	defer func() { _ = tx.Rollback() }() // it only read
 	byID := map[int64]*row{}
 	const join = " FROM frontiers f JOIN partitions p ON p.key = f.partition"
-	rows, err := tx.QueryContext(ctx, `SELECT f.partition, f.id, f.grp, f.moved, f.offset, f.retries, f.last_turn, f.next_batch,
-		f.before_messages, f.before_bytes, f.before_created, f.moved_at`+join+where+" ORDER BY f.partition, f.grp", args...)
+	//nolint:gosec // where is one of two constants
+	query := `SELECT f.partition, f.id, f.grp, f.moved, f.offset, f.retries, f.last_turn, f.next_batch,
+		f.before_messages, f.before_bytes, f.before_created, f.moved_at` + join + where + " ORDER BY f.partition, f.grp"
+	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -109,7 +109,7 @@ func (s *Store) reopen() error {
 	if err := s.db.close(); err != nil {
 		s.opts.Logger.Warn("database did not close cleanly", "error", err)
 	}
-	err := s.open(context.Background())
+	err := s.openAgain(context.Background())
 	if err == nil {
 		// What was found in the log may have been written but not synced: this writes and syncs it anew.
 		err = s.db.checkpoint("TRUNCATE")
@@ -123,14 +123,21 @@ func (s *Store) reopen() error {
 	return nil
 }
 
-// again tries to bring a broken store back; the call that does so fails nevertheless, since it began before.
-func (s *Store) again(op string) error {
+func (s *Store) openAgain(ctx context.Context) error {
 	if s.fault != nil {
-		if err := s.fault("reopen"); err != nil {
-			return core.WrapError(core.CodeUnavailable, op, err)
+		if err := s.fault("open"); err != nil {
+			return err
 		}
 	}
-	if err := s.open(context.Background()); err != nil {
+	return s.open(ctx)
+}
+
+// isBroken tells that a failed commit left the database unread. The caller holds s.writing.
+func (s *Store) isBroken() bool { return s.broken != nil }
+
+// again tries to bring a broken store back; the call that does so fails nevertheless, since it began before.
+func (s *Store) again(op string) error {
+	if err := s.openAgain(context.Background()); err != nil {
 		return core.Errorf(core.CodeUnavailable, op, "the database cannot be read: %s", err)
 	}
 	return core.Errorf(core.CodeUnavailable, op, "the database was read again, try once more")
@@ -156,7 +163,7 @@ func (s *Store) Outcome(ctx context.Context, id uuid.UUID) (bool, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.broken != nil {
-		if err := s.open(ctx); err != nil {
+		if err := s.openAgain(ctx); err != nil {
 			return false, core.Errorf(core.CodeUnavailable, op, "the database cannot be read: %s", err)
 		}
 	}

@@ -83,7 +83,7 @@ func (s *Store) planDeletions(remove, expiries []core.SegmentRef) (map[core.Part
 		if err := s.loadIndex(ref.Partition); err != nil {
 			return nil, err
 		}
-		d := &deletion{part: p, log: p.log, index: p.index.clone(), expires: map[int64]core.Time{}}
+		d := &deletion{part: p, log: p.log, index: p.clone(), expires: map[int64]core.Time{}}
 		list[ref.Partition] = d
 		return d, nil
 	}

@@ -6,3 +6,15 @@ func (s *Store) SetFault(f func(point string) error) {
 	defer s.writing.Unlock()
 	s.fault = f
 }
+
+// WriteIndex writes the segment index now, and not when enough has come together.
+func (s *Store) WriteIndex() error { return s.writeIndex() }
+
+// Checkpoint puts the write-ahead log into the file now; mode is one of SQLite's.
+func (s *Store) Checkpoint(mode string) error { return s.db.checkpoint(mode) }
+
+// CheckpointBehind does what the store does by itself when the log has grown.
+func (s *Store) CheckpointBehind() error { return s.checkpoint() }
+
+// UseChunks is how many segments one chunk of the index holds.
+const UseChunks = chunkLen

@@ -194,7 +194,7 @@ func decodeChunk(buf []byte) (*chunk, error) {
 			if n <= 0 || u > math.MaxInt64 {
 				return nil, core.Errorf(core.CodeFormat, "read segment index", "a block is damaged")
 			}
-			v[i], buf = int64(u), buf[n:] //nolint:gosec // compared above
+			v[i], buf = int64(u), buf[n:]
 		}
 		p := place{first: last + v[0], row: row + v[1], count: v[2]}
 		if c == nil {

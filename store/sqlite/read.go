@@ -20,19 +20,30 @@ type readStatements struct {
 
 var widths = [...]int{1, 8, 64}
 
+// The columns that reads of segments return.
+const (
+	segmentColumns = `id, partition, first, count, appended_at, before_messages, before_bytes, before_created, header,
+		CASE WHEN length(body) <= ` + smallBody + ` THEN body END`
+	refColumns = "id, partition, first, count, appended_at, expires"
+)
+
 func (r *readStatements) prepare(ctx context.Context, db *sql.DB) (err error) {
 	for i, n := range widths {
-		in := " FROM segments WHERE id IN (?" + strings.Repeat(",?", n-1) + ") ORDER BY id"
-		if r.segments[i], err = db.PrepareContext(ctx, `SELECT id, partition, first, count, appended_at, before_messages,
-			before_bytes, before_created, header, CASE WHEN length(body) <= `+smallBody+` THEN body END`+in); err != nil {
+		if r.segments[i], err = byID(ctx, db, segmentColumns, n); err != nil { //nolint:sqlclosecheck // close does
 			return err
 		}
-		if r.refs[i], err = db.PrepareContext(ctx, "SELECT id, partition, first, count, appended_at, expires"+in); err != nil {
+		if r.refs[i], err = byID(ctx, db, refColumns, n); err != nil { //nolint:sqlclosecheck // close does
 			return err
 		}
 	}
 	r.part, err = db.PrepareContext(ctx, "SELECT substr(body, ?, ?) FROM segments WHERE id = ?")
 	return err
+}
+
+// byID prepares a read of columns by n row ids.
+func byID(ctx context.Context, db *sql.DB, columns string, n int) (*sql.Stmt, error) {
+	query := "SELECT " + columns + " FROM segments WHERE id IN (?" + strings.Repeat(",?", n-1) + ") ORDER BY id"
+	return db.PrepareContext(ctx, query)
 }
 
 func (r *readStatements) close() {
@@ -98,9 +109,10 @@ func segmentsAt(db *database, c *cache, key core.PartitionKey, places []place) (
 		return nil, err
 	}
 	kept := out[:0]
-	for i, e := range out {
+	for i, p := range places {
+		e := out[i]
 		if e == nil {
-			e = found[places[i].row]
+			e = found[p.row]
 		}
 		if e != nil {
 			kept = append(kept, e)

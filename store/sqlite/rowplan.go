@@ -151,8 +151,7 @@ func (r *rowPlan) writeFrontier(db *database, newID func() int64) error {
 		return db.exec("DELETE FROM frontiers WHERE id = ?", r.row.id)
 	case r.row.id == 0:
 		r.next.id = newID()
-		key := []any{r.next.id, int64(r.next.key.Partition), []byte(r.next.key.Group)}
-		return db.exec(insertFrontier, append(key, r.frontierArgs()...)...)
+		return db.exec(insertFrontier, r.frontierArgs(r.next.id, int64(r.next.key.Partition), []byte(r.next.key.Group))...)
 	case r.moved || r.next.exists != r.row.exists:
 		return db.exec(updateFrontier, append(r.frontierArgs(), r.next.id)...)
 	default:
@@ -187,12 +186,12 @@ func (r *rowPlan) writePuts(db *database, before, after map[int64]*core.Batch) e
 	return nil
 }
 
-func (r *rowPlan) frontierArgs() []any {
+func (r *rowPlan) frontierArgs(before ...any) []any {
 	f := &r.next.frontier
-	return []any{
+	return append(before,
 		r.next.exists, f.Offset, int64(f.Retries), int64(f.LastTurn), f.NextBatch, //nolint:gosec // all 64 bits, read back alike
 		f.Before.Messages, f.Before.Bytes, f.Before.Created, int64(f.MovedAt),
-	}
+	)
 }
 
 func (r *rowPlan) batchArgs(b *core.Batch) []any {

@@ -73,7 +73,7 @@ func load(db *database, cacheBytes int64) (*state, error) {
 		}
 	}
 	for _, p := range s.partitions {
-		s.expiries.set(p, p.index.minExpires())
+		s.expiries.set(p, p.minExpires())
 	}
 	return s, nil
 }
@@ -166,7 +166,7 @@ func (s *state) loadNewSegments(db *database) error {
 		if p == nil || first <= p.written {
 			return nil
 		}
-		p.index.add(place{row: row, first: first, count: count}, fromStored(expires))
+		p.add(place{row: row, first: first, count: count}, fromStored(expires))
 		s.dirty[p] = true
 		if last := first + count - 1; last > p.log.Head {
 			p.log.Head, p.log.HeadAt, p.log.HeadTotals = last, at, after

@@ -73,7 +73,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 		return nil, classify(op, err)
 	}
 	s := &Store{opts: o, dir: dir}
-	if s.lock, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil { //nolint:gosec // the operator names the directory
+	if s.lock, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, classify(op, err)
 	}
 	if err := lockFile(s.lock); err != nil {
@@ -118,7 +118,7 @@ func (s *Store) Close() error {
 		}
 		errs = append(errs, s.db.close())
 	}
-	return classify("close store", errors.Join(append(errs, s.lock.Close())...))
+	return classify("close store", errors.Join(append(errs, unlockFile(s.lock), s.lock.Close())...))
 }
 
 // enter begins a call; the caller ends it with s.life.RUnlock when there is no error.

@@ -69,7 +69,7 @@ func (s heapSlice[T]) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (s *heapSlice[T]) Push(x any) {
-	item := x.(T) //nolint:forcetypeassert,errcheck // only timeHeap pushes
+	item := x.(T) //nolint:forcetypeassert // only timeHeap pushes
 	*s = append(*s, item)
 	item.entry().place = len(*s)
 }

@@ -52,8 +52,11 @@ type exit int
 // Main runs the command line args and returns the process's exit code.
 func Main(args []string, stdout, stderr io.Writer) (code int) {
 	defer func() {
-		if e, ok := recover().(exit); ok {
+		cause := recover()
+		if e, ok := cause.(exit); ok {
 			code = int(e)
+		} else if cause != nil {
+			panic(cause)
 		}
 	}()
 	if len(args) > 0 && args[0] == "bench" {

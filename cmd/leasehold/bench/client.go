@@ -31,6 +31,7 @@ type client struct {
 	latency  histogram
 	requests int64
 	messages int64
+	late     int64 // messages that were finished after the end of the run
 	empty    int64
 	failures int64
 	failure  error
@@ -43,7 +44,7 @@ func newClient(d dialect, s *spec, index int) *client {
 // reset forgets the results of the last run.
 func (cl *client) reset() {
 	cl.latency = histogram{}
-	cl.requests, cl.messages, cl.empty, cl.failures, cl.failure = 0, 0, 0, 0, nil
+	cl.requests, cl.messages, cl.late, cl.empty, cl.failures, cl.failure = 0, 0, 0, 0, 0, nil
 }
 
 // exchange sends a request and looks at the answer, now and then in full.
@@ -82,6 +83,20 @@ type drive struct {
 	stop    chan struct{} // closed at the end
 	arrival *arrivals     // nil for a closed loop
 	gate    *gate         // nil where producers and consumers do not meet
+
+	// left counts down the messages of a backlog; when none is left, the run
+	// is over before its end.
+	left atomic.Int64
+	dry  chan time.Time // receives that moment
+	over atomic.Bool
+}
+
+// settled takes n messages off the backlog.
+func (d *drive) settled(n int, now time.Time) {
+	if left := d.left.Add(-int64(n)); left <= 0 && left > -int64(n) {
+		d.over.Store(true)
+		d.dry <- now
+	}
 }
 
 // arrivals are the moments at which an open loop sends, whatever the server does.
@@ -161,7 +176,11 @@ func (cl *client) consume(d *drive) {
 			}
 		}
 		before := cl.messages
-		if !cl.once(d, arrival, cl.settleOnce) {
+		more := cl.once(d, arrival, cl.settleOnce)
+		if n := int(cl.messages - before); n > 0 {
+			d.settled(n, time.Now())
+		}
+		if !more {
 			return
 		}
 		if d.gate == nil {
@@ -185,12 +204,13 @@ func (cl *client) once(d *drive, arrival *arrivals, do func() (int, error)) bool
 	} else {
 		from = time.Now()
 	}
-	if !from.Before(d.end) {
+	if !from.Before(d.end) || d.over.Load() {
 		return false
 	}
 	n, err := do()
 	now := time.Now()
-	if !now.Before(d.end) && err == nil {
+	if err == nil && (!now.Before(d.end) || d.over.Load()) {
+		cl.late += int64(n)
 		return false
 	}
 	switch {

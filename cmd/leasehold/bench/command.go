@@ -45,11 +45,12 @@ type runCmd struct {
 	Payload    int           `default:"100" help:"Bytes per message."`
 	Partitions int           `help:"Partitions of the queue. Default: 64 for queen, 1 for querator; cfqueues has none of them." placeholder:"N"`
 	Groups     int           `default:"1" help:"Consumer groups (queen only), each of which gets every message."`
-	Backlog    int           `help:"Messages that wait in the queue all the time. Settling needs some. Default: as few as the load needs." placeholder:"N"`
+	Backlog    int           `help:"Messages that wait in the queue when a measurement begins; one of settling ends when all are settled. Default: as many as the load needs to settle all the time." placeholder:"N"`
 	FillBatch  int           `default:"100" help:"Messages per request when the backlog is filled."`
 	IDs        bool          `name:"ids" help:"Give each message a transaction id of its own (queen only), which puts deduplication to work."`
 	Delay      int           `help:"Delay each message by so many seconds (cfqueues, push loads)." placeholder:"SECONDS"`
 	Floors     bool          `default:"true" help:"Measure the floors as well." negatable:""`
+	Encoding   string        `default:"json" enum:"json,protobuf" help:"Bodies that are sent: json, or protobuf (querator only, without the HTTP floor, which knows JSON alone)."`
 	Account    string        `default:"bench" help:"Cloudflare account in the paths."`
 	Header     []string      `help:"Header to send with every request, e.g. for a token." placeholder:"NAME: VALUE" sep:"none"`
 	Scratch    string        `help:"Folder for scratch files, on the disk to be measured. Default: the system's." placeholder:"DIR" type:"path"`
@@ -151,6 +152,8 @@ func (r *runCmd) check() ([]load, error) {
 		return nil, usagef("--groups and --ids are for --protocol queen")
 	case r.Protocol == "cfqueues" && r.Partitions > 1:
 		return nil, usagef("--partitions: Cloudflare's protocol has none")
+	case r.Encoding != "json" && (r.Protocol != "querator" || r.Floors):
+		return nil, usagef("--encoding protobuf is for --protocol querator with --no-floors")
 	case r.Delay > 0 && r.Protocol != "cfqueues":
 		return nil, usagef("--delay is for --protocol cfqueues")
 	case slices.ContainsFunc(loads, func(l load) bool { return l.batch > limit }):

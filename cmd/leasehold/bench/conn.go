@@ -32,7 +32,10 @@ type conn struct {
 	redials  int
 }
 
-func newConn(addr string) *conn { return &conn{addr: addr, in: make([]byte, firstBuffer)} }
+func newConn(addr string) *conn { return newSmallConn(addr, firstBuffer) }
+
+// newSmallConn is a connection that begins with a buffer of that many bytes.
+func newSmallConn(addr string, buffer int) *conn { return &conn{addr: addr, in: make([]byte, buffer)} }
 
 // dial connects if there is no connection.
 func (c *conn) dial() error {

@@ -118,8 +118,18 @@ type builder struct{ body, request []byte }
 
 // post returns a POST of b.body to the path in parts, valid until the next call.
 func (b *builder) post(s *spec, path ...string) []byte {
+	return b.postType(s, "Content-Type: application/json\r\nContent-Length: ", path...)
+}
+
+// postProto is post for a body in protobuf that wants its answer in JSON.
+func (b *builder) postProto(s *spec, path ...string) []byte {
+	return b.postType(s, "Content-Type: application/protobuf\r\nAccept: application/json\r\nContent-Length: ", path...)
+}
+
+// postType is a POST whose last headers are given, up to the body's length.
+func (b *builder) postType(s *spec, headers string, path ...string) []byte {
 	b.request = requestHead(b.request[:0], s, "POST", path...)
-	b.request = append(b.request, "Content-Type: application/json\r\nContent-Length: "...)
+	b.request = append(b.request, headers...)
 	b.request = strconv.AppendInt(b.request, int64(len(b.body)), 10)
 	b.request = append(b.request, "\r\n\r\n"...)
 	b.request = append(b.request, b.body...)

@@ -3,9 +3,15 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
+
+// unlimited is the limit of a run that only its time ends.
+const unlimited = math.MaxInt64
 
 const (
 	// ahead is how many batches per client producers may be ahead of
@@ -55,16 +61,19 @@ func (f *fleet) close() {
 type outcome struct {
 	perSecond, pushedPerSecond float64
 	push, settle               histogram
-	settled                    int64
-	empty, failures            int64
-	failure                    error
-	cpuMicros, written         float64 // per message; NaN-free, see watched
-	watched                    bool
-	rss                        int64
+	// added and removed are all messages that went through the queue, with
+	// those that were too late to be counted.
+	added, removed     int64
+	empty, failures    int64
+	failure            error
+	cpuMicros, written float64 // of the server, per message; 0 if not known
+	ownMicros          float64 // CPU of the generator, per message
+	rss                int64
 }
 
-// run drives the clients for that long.
-func (f *fleet) run(length time.Duration) (*outcome, error) {
+// run drives the clients for that long, or until they have settled limit
+// messages.
+func (f *fleet) run(length time.Duration, limit int64) (*outcome, error) {
 	all := f.clients()
 	for _, cl := range all {
 		cl.reset()
@@ -73,13 +82,16 @@ func (f *fleet) run(length time.Duration) (*outcome, error) {
 		}
 	}
 	start := time.Now()
-	d := &drive{end: start.Add(length), stop: make(chan struct{})}
+	d := &drive{end: start.Add(length), stop: make(chan struct{}), dry: make(chan time.Time, 1)}
+	d.left.Store(limit)
 	if f.rate > 0 {
 		d.arrival = &arrivals{start: start, every: time.Duration(float64(time.Second) * float64(f.load.batch) / f.rate)}
 	} else if f.load.kind == kindBoth {
 		d.gate = newGate(ahead*f.load.clients, f.floor)
 	}
-	before, watched := f.process.usage()
+	self := &process{pid: os.Getpid()}
+	before, _ := f.process.usage()
+	own, _ := self.usage()
 	var done sync.WaitGroup
 	for _, cl := range f.producers {
 		done.Go(func() { cl.produce(d) })
@@ -87,14 +99,22 @@ func (f *fleet) run(length time.Duration) (*outcome, error) {
 	for _, cl := range f.consumers {
 		done.Go(func() { cl.consume(d) })
 	}
-	time.Sleep(time.Until(d.end))
-	after, still := f.process.usage()
+	select {
+	case <-time.After(time.Until(d.end)):
+	case at := <-d.dry:
+		length = at.Sub(start)
+	}
+	after, watched := f.process.usage()
+	ownAfter, _ := self.usage()
 	close(d.stop)
 	done.Wait()
 	o := f.sum(length)
-	if o.watched = watched && still; o.watched {
-		o.charge(before, after, length)
+	if watched {
+		o.rss = after.rss
+		o.cpuMicros = share(float64((after.cpu - before.cpu).Microseconds()), o.perSecond*length.Seconds())
+		o.written = share(float64(after.written-before.written), o.perSecond*length.Seconds())
 	}
+	o.ownMicros = share(float64((ownAfter.cpu - own.cpu).Microseconds()), o.perSecond*length.Seconds())
 	if o.perSecond == 0 && o.failure != nil {
 		return nil, o.failure
 	}
@@ -104,32 +124,25 @@ func (f *fleet) run(length time.Duration) (*outcome, error) {
 // sum adds up what the clients counted.
 func (f *fleet) sum(length time.Duration) *outcome {
 	o := &outcome{}
-	var pushed int64
+	var pushed, settled int64
 	for _, cl := range f.producers {
 		o.push.merge(&cl.latency)
 		pushed += cl.messages
+		o.added += cl.messages + cl.late
 	}
 	for _, cl := range f.consumers {
 		o.settle.merge(&cl.latency)
-		o.settled += cl.messages
+		settled += cl.messages
+		o.removed += cl.messages + cl.late
 		o.empty += cl.empty
 	}
 	o.failures, o.failure = failed(f.clients())
 	o.pushedPerSecond = float64(pushed) / length.Seconds()
-	o.perSecond = float64(o.settled) / length.Seconds()
+	o.perSecond = float64(settled) / length.Seconds()
 	if f.load.kind == kindPush {
 		o.perSecond = o.pushedPerSecond
 	}
 	return o
-}
-
-// charge divides what the server used by the messages that were finished.
-func (o *outcome) charge(before, after usage, length time.Duration) {
-	o.rss = after.rss
-	if messages := o.perSecond * length.Seconds(); messages > 0 {
-		o.cpuMicros = float64((after.cpu - before.cpu).Microseconds()) / messages
-		o.written = float64(after.written-before.written) / messages
-	}
 }
 
 // latency is the histogram that a load is judged by: of settling where nothing
@@ -141,28 +154,32 @@ func (o *outcome) latency(k kind) *histogram {
 	return &o.push
 }
 
-// fill pushes n messages, as fast as it can, in batches of s.batch.
-func fill(d dialect, s *spec, n int) error {
+// fill pushes at least n messages, as fast as it can, in batches of s.batch,
+// and returns how many it pushed.
+func fill(d dialect, s *spec, n int64) (int64, error) {
 	clients := make([]*client, fillClients)
 	var done sync.WaitGroup
+	var next atomic.Int64
 	for i := range clients {
 		cl := newClient(d, s, i)
 		clients[i] = cl
-		share := (n + fillClients - 1) / fillClients
 		done.Go(func() {
 			defer cl.c.close()
-			for sent := 0; sent < share && cl.failures == 0; {
+			for cl.failure == nil && next.Add(int64(s.batch)) < n+int64(s.batch) {
 				got, err := cl.pushOnce()
-				if sent += got; err != nil {
+				if cl.messages += int64(got); err != nil {
 					cl.failures, cl.failure = 1, err
 				}
 			}
 		})
 	}
 	done.Wait()
-	_, err := failed(clients)
-	if err != nil {
-		return fmt.Errorf("fill: %w", err)
+	var pushed int64
+	for _, cl := range clients {
+		pushed += cl.messages
 	}
-	return nil
+	if _, err := failed(clients); err != nil {
+		return pushed, fmt.Errorf("fill: %w", err)
+	}
+	return pushed, nil
 }

@@ -78,6 +78,7 @@ type result struct {
 	CPU     float64 `json:"cpu_us_per_message,omitempty"`
 	Written float64 `json:"bytes_written_per_message,omitempty"`
 	RSS     int64   `json:"rss_bytes,omitempty"`
+	OwnCPU  float64 `json:"generator_cpu_us_per_message,omitempty"`
 
 	ComparePerSecond float64 `json:"compare_per_second,omitempty"`
 	CompareRatio     float64 `json:"compare_ratio,omitempty"`
@@ -116,6 +117,7 @@ func (r *result) add(p pair) {
 		r.SettleP99 = r.median(func(p pair) float64 { return p.server.settle.quantile(.99) })
 	}
 	r.CPU, r.Written, r.RSS = r.use(server)
+	r.OwnCPU = r.median(func(p pair) float64 { return p.server.ownMicros })
 	r.Empty += p.server.empty
 	r.Failures += p.server.failures
 	if p.floor != nil {
@@ -209,7 +211,7 @@ func report(results []result, asJSON bool, stdout, stderr io.Writer) error {
 func table(results []result, to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	compared := slices.ContainsFunc(results, func(r result) bool { return r.ComparePerSecond > 0 })
-	columns := []string{"load", "msg/s", "spread", "floor/s", "of floor", "(min-max)", "durable/s", "p50 ms", "p99 ms", "CPU µs/msg", "floor CPU", "written/msg", "RSS MB", "failed"}
+	columns := []string{"load", "msg/s", "spread", "floor/s", "of floor", "(min-max)", "durable/s", "p50 ms", "p99 ms", "CPU µs/msg", "floor CPU", "own CPU", "written/msg", "RSS MB", "failed"}
 	if compared {
 		columns = append(columns, "other/s", "× other", "other p99", "other CPU", "other RSS MB")
 	}
@@ -218,7 +220,7 @@ func table(results []result, to io.Writer) error {
 		cells := []string{
 			r.Load, number(r.PerSecond, "%.0f"), number(100*r.Spread, "%.0f%%"), number(r.FloorPerSecond, "%.0f"), number(100*r.Ratio, "%.0f%%"),
 			number(100*r.RatioMin, "%.0f") + "-" + number(100*r.RatioMax, "%.0f%%"), number(r.DurablePerSecond, "%.0f"),
-			number(r.P50, "%.2f"), number(r.P99, "%.2f"), number(r.CPU, "%.1f"), number(r.FloorCPU, "%.1f"),
+			number(r.P50, "%.2f"), number(r.P99, "%.2f"), number(r.CPU, "%.1f"), number(r.FloorCPU, "%.1f"), number(r.OwnCPU, "%.1f"),
 			number(r.Written, "%.0f B"), number(float64(r.RSS)/1e6, "%.0f"), fmt.Sprint(r.Failures),
 		}
 		if compared {

@@ -52,6 +52,9 @@ func (r *runCmd) run(ctx context.Context, stdout, stderr io.Writer) (err error) 
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	u := &runner{cmd: r, d: dialects[r.Protocol], scratch: scratch, log: stderr}
+	if r.Encoding == "protobuf" {
+		u.d = queratorProto{}
+	}
 	stop, err := u.connect(ctx)
 	if err != nil {
 		return err
@@ -131,7 +134,7 @@ func (u *runner) measure(ctx context.Context, l load) (*result, error) {
 		}
 	}
 	if floor != nil {
-		if _, err := floor.run(u.cmd.Warmup / 2); err != nil {
+		if _, err := floor.run(u.cmd.Warmup/2, unlimited); err != nil {
 			return nil, fmt.Errorf("warm up HTTP floor: %w", err)
 		}
 	}
@@ -145,9 +148,10 @@ func (u *runner) measure(ctx context.Context, l load) (*result, error) {
 		}
 	}
 	if !u.cmd.Spawn {
-		for _, t := range u.targets() {
-			u.clean(t)
-		}
+		u.clean(u.target)
+	}
+	if u.compare != nil {
+		u.clean(u.compare)
 	}
 	return res, nil
 }
@@ -220,25 +224,29 @@ func (u *runner) warm(t *target, l load) error {
 
 // runTarget fills what the load needs and runs it.
 func (u *runner) runTarget(t *target, l load, length time.Duration) (*outcome, error) {
-	level := float64(u.cmd.Backlog)
-	if l.kind == kindSettle {
+	groups := int64(u.cmd.Groups)
+	level, limit := int64(u.cmd.Backlog), int64(unlimited)
+	if l.kind == kindSettle && level == 0 {
 		// So many that each client finds a full batch in some partition.
-		level = max(level, float64(4*l.batch*max(u.cmd.Partitions, l.clients)))
-		level += reserve * t.peak * length.Seconds() / float64(u.cmd.Groups)
+		level = int64(4 * l.batch * max(u.cmd.Partitions, l.clients))
+		level += int64(reserve*t.peak*length.Seconds()) / groups
 	}
-	if waiting := t.filled - t.settled/int64(u.cmd.Groups); l.kind != kindPush || waiting == 0 {
-		if missing := int64(level) - waiting; missing > 0 {
-			if err := u.fill(t, missing); err != nil {
-				return nil, err
-			}
+	waiting := t.filled - t.settled/groups
+	if missing := level - waiting; missing > 0 && (l.kind != kindPush || waiting == 0) {
+		if err := u.fill(t, missing); err != nil {
+			return nil, err
 		}
+		waiting = t.filled - t.settled/groups
 	}
-	o, err := t.fleet.run(length)
+	if l.kind == kindSettle {
+		limit = waiting * groups
+	}
+	o, err := t.fleet.run(length, limit)
 	if err != nil {
 		return nil, err
 	}
-	t.settled += o.settled
-	t.filled += int64(o.pushedPerSecond * length.Seconds())
+	t.settled += o.removed
+	t.filled += o.added
 	t.peak = max(t.peak, o.perSecond)
 	return o, nil
 }
@@ -247,12 +255,10 @@ func (u *runner) runTarget(t *target, l load, length time.Duration) (*outcome, e
 func (u *runner) fill(t *target, n int64) error {
 	s := t.spec
 	s.batch, s.names, s.delay = u.cmd.FillBatch, false, 0
-	if err := fill(u.d, &s, int(n)); err != nil {
-		return err
-	}
-	t.filled += n
+	pushed, err := fill(u.d, &s, n)
+	t.filled += pushed
 	time.Sleep(settleTime)
-	return nil
+	return err
 }
 
 // round is one measurement of everything, in an order that changes.
@@ -265,7 +271,7 @@ func (u *runner) round(l load, floor *fleet, i int, res *result) error {
 	}}
 	if floor != nil {
 		steps = append(steps, func() (err error) {
-			p.floor, err = floor.run(length)
+			p.floor, err = floor.run(length, unlimited)
 			return err
 		}, func() (err error) {
 			p.durable, err = durabilityFloor(u.scratch, l, u.cmd.Payload, min(length, durableLength))

@@ -1,0 +1,227 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// retrySweep is how long a sweep that failed waits before it is tried again.
+const retrySweep = time.Second
+
+// update runs one Update for ops and for what waiting claims can get, and answers them.
+func (e *Engine) update(ctx context.Context, ops []*opReq) {
+	now := e.clock.Now()
+	e.showHidden(now)
+	e.commit(ctx, ops, e.plan(ctx, now))
+}
+
+// updateOnly is update without claims; those are tried in the next turn.
+func (e *Engine) updateOnly(ctx context.Context, ops []*opReq) {
+	e.commit(ctx, ops, nil)
+	e.again = true
+}
+
+// commit runs one Update for ops and plans, and answers them.
+func (e *Engine) commit(ctx context.Context, ops []*opReq, plans []plan) {
+	if len(ops) == 0 && len(plans) == 0 {
+		return
+	}
+	now := e.clock.Now()
+	params := UpdateParams{Commit: newCommit(), Now: max(now, e.notBefore), Rows: mergeRows(ops, plans)}
+	var p *pass
+	placed, err := e.store.Update(ctx, params, func(tx Tx) (*ChangeSet, error) {
+		p = &pass{e: e, tx: tx, now: now, edits: map[RowKey]*edit{}, cs: &ChangeSet{}, counts: map[countKey]int{}, fresh: map[freshKey]uuid.UUID{}}
+		for _, op := range ops {
+			op.err = p.attempt(func() error { return op.apply(p) })
+		}
+		for i := range plans {
+			p.serve(&plans[i])
+		}
+		return p.collect()
+	})
+	lost := CodeOf(err) == CodeUnknown
+	err = e.outcome(ctx, params.Commit, err)
+	if err != nil && e.splitUpdate(ctx, ops, plans, err) {
+		return
+	}
+	switch {
+	case lost:
+		e.doubtPass(p)
+	case err == nil:
+		e.settled(p, placed)
+		e.opts.Observer.Committed("update", len(ops)+len(plans), 0, e.clock.Now().Sub(now))
+	}
+	for _, op := range ops {
+		e.finishOp(op, p, now, err)
+	}
+	for i := range plans {
+		e.finishPlan(&plans[i], p, err)
+	}
+}
+
+// finishOp answers an op. A sweep that failed is tried again, but not at once.
+func (e *Engine) finishOp(op *opReq, p *pass, now Time, err error) {
+	if err != nil {
+		op.err = WrapError(CodeInternal, "update", err)
+	} else if op.after != nil && op.err == nil {
+		op.after(p)
+	}
+	if op.err != nil && op.due != nil {
+		*op.due = now.Add(retrySweep)
+		e.log.Error("what has come due cannot be settled and is tried again", "error", op.err)
+	}
+	if op.done != nil {
+		close(op.done)
+	}
+}
+
+// final reports whether an error says of a commit that it is no use to try parts of it.
+func final(err error) bool {
+	switch CodeOf(err) {
+	case CodeUnavailable, CodeUnknown, CodeFull, CodeReadOnly, CodeClosed, CodeLocked, CodeFormat:
+		return true
+	default:
+		return false
+	}
+}
+
+// splitUpdate tries a commit that failed because of what is in it again in halves, so that one request cannot fail
+// the others. It reports whether it has answered everyone.
+func (e *Engine) splitUpdate(ctx context.Context, ops []*opReq, plans []plan, err error) bool {
+	if final(err) || len(ops)+len(plans) < 2 {
+		return false
+	}
+	e.log.WarnContext(ctx, "a commit failed and is tried again in parts", "operations", len(ops), "claims", len(plans), "error", err)
+	switch n, m := len(ops), len(plans); {
+	case n > 0 && m > 0:
+		e.commit(ctx, ops, nil)
+		e.commit(ctx, nil, plans)
+	case n > 0:
+		e.commit(ctx, ops[:n/2], nil)
+		e.commit(ctx, ops[n/2:], nil)
+	default:
+		e.commit(ctx, nil, plans[:m/2])
+		e.commit(ctx, nil, plans[m/2:])
+	}
+	return true
+}
+
+// outcome looks up a commit whose answer is lost: nil when it took place, CodeUnavailable when it did not.
+func (e *Engine) outcome(ctx context.Context, commit uuid.UUID, err error) error {
+	if err == nil || CodeOf(err) != CodeUnknown {
+		return err
+	}
+	took, failed := e.store.Outcome(ctx, commit)
+	switch {
+	case failed != nil:
+		return err
+	case took:
+		return nil
+	default:
+		return Errorf(CodeUnavailable, "commit", "the commit did not take place: %w", err)
+	}
+}
+
+// doubt has a queue read again before the next turn: a commit whose answer is lost may have changed it.
+func (e *Engine) doubt(en *entry) {
+	if e.doubted == nil {
+		e.doubted = map[*entry]struct{}{}
+	}
+	e.doubted[en] = struct{}{}
+	e.again = true
+}
+
+func (e *Engine) doubtPass(p *pass) {
+	for _, ed := range p.order {
+		if pt := e.cat.partByKey(ed.row.Key.Partition); pt != nil {
+			e.doubt(pt.entry)
+		}
+	}
+	for i := range p.cs.Segments {
+		if pt := e.cat.partByKey(p.cs.Segments[i].Partition); pt != nil {
+			e.doubt(pt.entry)
+		}
+	}
+}
+
+// clearDoubts reads the queues again that a lost answer left in doubt; those that cannot be read stay in doubt.
+func (e *Engine) clearDoubts(ctx context.Context) {
+	for en := range e.doubted {
+		if !en.gone.Load() {
+			if err := e.reload(ctx, en); err != nil {
+				e.log.ErrorContext(ctx, "a queue cannot be read after a lost answer", "queue", en.q().Name, "error", err)
+				continue
+			}
+			for _, p := range en.partitions() {
+				if p.dedup.ready() {
+					p.dedup = dedupTable{}
+				}
+			}
+		}
+		delete(e.doubted, en)
+	}
+}
+
+// settled brings memory up to date after a commit.
+func (e *Engine) settled(p *pass, placed []Placed) {
+	p.placed = placed
+	for i, pl := range placed {
+		if part := e.cat.partByKey(p.cs.Segments[i].Partition); part != nil && pl.First > 0 {
+			part.log = pl.Log
+			part.sources = part.sources || len(p.cs.Segments[i].Sources) > 0
+			if x := p.cs.Segments[i].Expires; x != 0 && (e.expiryAt == 0 || x < e.expiryAt) {
+				e.expiryAt = x
+			}
+			e.appended(part)
+		}
+	}
+	for _, s := range p.cs.Schedule {
+		if e.scheduleAt == 0 || s.Due < e.scheduleAt {
+			e.scheduleAt = s.Due
+		}
+	}
+	for _, ed := range p.order {
+		e.learn(ed)
+	}
+	for k, n := range p.counts {
+		e.opts.Observer.Settled(k.protocol, k.queue, k.outcome, n)
+	}
+}
+
+// mergeRows gathers what all requests of a pass want of each row.
+func mergeRows(ops []*opReq, plans []plan) []RowRequest {
+	at := map[RowKey]int{}
+	var out []RowRequest
+	add := func(r RowRequest) {
+		i, ok := at[r.Key]
+		if !ok {
+			at[r.Key] = len(out)
+			out = append(out, r)
+			return
+		}
+		o := &out[i]
+		o.Must, o.All = o.Must || r.Must, o.All || r.All
+		o.Offsets = append(slices.Clip(o.Offsets), r.Offsets...)
+		o.Due += r.Due
+		if r.Lease != (uuid.UUID{}) {
+			if o.Lease != (uuid.UUID{}) && o.Lease != r.Lease {
+				o.All = true
+			}
+			o.Lease = r.Lease
+		}
+	}
+	for _, op := range ops {
+		for _, r := range op.rows {
+			add(r)
+		}
+	}
+	for i := range plans {
+		for _, h := range plans[i].rows {
+			add(RowRequest{Key: RowKey{h.part.Key, plans[i].group.name}, Due: plans[i].due})
+		}
+	}
+	return out
+}
