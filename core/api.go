@@ -89,6 +89,9 @@ type ClaimParams struct {
 	// SubscribeNew, and SubscribeFrom before it, place a named group that the queue has not met (Queen).
 	SubscribeNew  bool
 	SubscribeFrom Time
+	// NewestOnly asks, at a named group's first contact with the queue, for the newest message of each partition only; what came before it
+	// is then settled with it. What the group's first contact said holds for good.
+	NewestOnly bool
 	// Create makes a missing queue (Queen); otherwise an unknown queue is CodeNoQueue.
 	Create bool
 }
@@ -96,7 +99,8 @@ type ClaimParams struct {
 // Delivery is a message in the hands of a consumer.
 type Delivery struct {
 	Message
-	// Attempt counts deliveries, this one included, from 1.
+	// Attempt counts deliveries, this one included, from 1; of an exclusive claim it counts those that failed, and not leases
+	// that ran out or were given back.
 	Attempt int32
 	// Turn and TurnAt are the message's place among what waited (Querator's item id is made of them).
 	Turn   Turn
@@ -120,6 +124,9 @@ type Claimed struct {
 	// Lease is the id over all partitions of an exclusive claim.
 	Lease      uuid.UUID
 	Partitions []ClaimedPartition
+	// NewestOnly tells that the group gets the newest message of a partition only, Disagrees that it is not what the claim said. Both are
+	// set on a claim that got nothing too.
+	NewestOnly, Disagrees bool
 }
 
 // AckStatus is what a consumer of an exclusive claim says of a message.

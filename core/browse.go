@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/google/uuid"
 )
 
 // Item is a message that its group has not settled, with its place among what waits.
@@ -146,6 +148,24 @@ func (x *ItemsParams) places(from []stretch) []Item {
 	}
 	slices.SortStableFunc(out, func(a, b Item) int { return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Offset, b.Offset)) })
 	return out
+}
+
+// MessageOf returns the newest message of a partition with a transaction id that the acknowledgement window holds, false when there is none.
+func (e *Engine) MessageOf(ctx context.Context, partition uuid.UUID, transaction string) (Message, bool, error) {
+	p := e.cat.part(partition)
+	if p == nil {
+		return Message{}, false, nil
+	}
+	offs, err := e.candidates(ctx, p, transaction)
+	if err != nil || len(offs) == 0 {
+		return Message{}, false, WrapError(CodeInternal, "find message", err)
+	}
+	off := offs[len(offs)-1]
+	msgs, err := e.store.Read(ctx, ReadParams{Partition: p.Key, Offsets: Runs{{off, off}}})
+	if err != nil || len(msgs) == 0 {
+		return Message{}, false, WrapError(CodeInternal, "find message", err)
+	}
+	return msgs[0], true, nil
 }
 
 // ScheduledItem is a delayed message that is not in the log yet.

@@ -27,7 +27,9 @@ type entry struct {
 	heldOps    []*opReq
 	heldCount  [2]atomic.Int64
 	changes    atomic.Int64
-	stats      statsCache
+	// claimsWaiting counts parked claims, of every group.
+	claimsWaiting atomic.Int64
+	stats         statsCache
 	// retained is the count of changes at the last retention.
 	retained int64
 }

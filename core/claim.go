@@ -36,7 +36,12 @@ type claimReq struct {
 	// holdUntil is when a claim that lets its batch fill is served whatever is there; 0 before anything was.
 	holdUntil Time
 	now       Time
+	// newest and disagrees are what the answer says of the group's NewestOnly.
+	newest, disagrees bool
 }
+
+// nothing is the answer without messages.
+func (c *claimReq) nothing() Claimed { return Claimed{NewestOnly: c.newest, Disagrees: c.disagrees} }
 
 // gotRow is what a claim got from one partition.
 type gotRow struct {
@@ -116,7 +121,7 @@ func (e *Engine) Claim(ctx context.Context, p ClaimParams) (Claimed, error) {
 		<-c.done
 	}
 	if c.err != nil {
-		return Claimed{}, c.err
+		return c.nothing(), c.err
 	}
 	if ctx.Err() != nil {
 		e.giveBack(c)
@@ -187,6 +192,9 @@ func (e *Engine) accept(ctx context.Context, c *claimReq) {
 	}
 	c.parked = true
 	e.waiting.Add(1)
+	for _, g := range c.groups {
+		g.entry.claimsWaiting.Add(1)
+	}
 	heap.Push(&e.deadlines, c)
 }
 
@@ -228,6 +236,8 @@ func (e *Engine) join(ctx context.Context, c *claimReq, en *entry) error {
 			return err
 		}
 	}
+	c.newest = c.newest || g.reg.NewestOnly()
+	c.disagrees = c.disagrees || g.reg.NewestOnly() != c.p.NewestOnly
 	if c.p.Partition != "" {
 		if c.part = en.partition(c.p.Partition); c.part == nil && c.deadline == 0 {
 			return nil
@@ -250,6 +260,7 @@ func (e *Engine) register(ctx context.Context, g *group, c *claimReq) error {
 	case c.p.SubscribeNew:
 		r.Start, r.Mode = e.afterEverything(g.entry, c.now), "new"
 	}
+	r.setMode(r.Mode, c.p.NewestOnly)
 	_, err := e.store.Update(ctx, UpdateParams{Commit: newCommit(), Now: c.now}, func(Tx) (*ChangeSet, error) {
 		return &ChangeSet{Register: []Registration{r}}, nil
 	})

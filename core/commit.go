@@ -32,9 +32,12 @@ func (e *Engine) commit(ctx context.Context, ops []*opReq, plans []plan) {
 	now := e.clock.Now()
 	params := UpdateParams{Commit: newCommit(), Now: max(now, e.notBefore), Rows: mergeRows(ops, plans)}
 	var p *pass
+	e.commits.Add(1)
+	defer e.commits.Add(1)
 	placed, err := e.store.Update(ctx, params, func(tx Tx) (*ChangeSet, error) {
 		p = &pass{e: e, tx: tx, now: now, edits: map[RowKey]*edit{}, cs: &ChangeSet{}, counts: map[countKey]int{}, fresh: map[freshKey]uuid.UUID{}}
 		for _, op := range ops {
+			p.bringBack(op)
 			op.err = p.attempt(func() error { return op.apply(p) })
 		}
 		for i := range plans {
@@ -62,6 +65,15 @@ func (e *Engine) commit(ctx context.Context, ops []*opReq, plans []plan) {
 	}
 }
 
+// bringBack prepares the rows of an op of which earlier ones of the pass gave something back.
+func (p *pass) bringBack(op *opReq) {
+	for i := range op.rows {
+		if ed := p.edits[op.rows[i].Key]; ed != nil {
+			ed.bringBack(&op.rows[i])
+		}
+	}
+}
+
 // finishOp answers an op. A sweep that failed is tried again, but not at once.
 func (e *Engine) finishOp(op *opReq, p *pass, now Time, err error) {
 	if err != nil {
@@ -72,6 +84,9 @@ func (e *Engine) finishOp(op *opReq, p *pass, now Time, err error) {
 	if op.err != nil && op.due != nil {
 		*op.due = now.Add(retrySweep)
 		e.log.Error("what has come due cannot be settled and is tried again", "error", op.err)
+	}
+	if op.finish != nil {
+		op.finish(op.err)
 	}
 	if op.done != nil {
 		close(op.done)

@@ -93,7 +93,6 @@ func (e *Engine) Cycle(ctx context.Context, x CycleParams) (Cycled, error) {
 			return err
 		}
 		for _, rec := range x.Records {
-			rec.At = p.now
 			p.cs.Records = append(p.cs.Records, rec)
 		}
 		return nil

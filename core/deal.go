@@ -91,7 +91,12 @@ func (p *pass) take(c *claimReq, ed *edit, left, bytes int64) (n, size int64) {
 	var gone Runs
 	if c.p.Exclusive {
 		var t taken
-		if t, gone = ed.takeExclusive(w); len(t.runs) > 0 {
+		if p.newestOnly(ed) {
+			t = ed.takeNewest(w)
+		} else {
+			t, gone = ed.takeExclusive(w)
+		}
+		if len(t.runs) > 0 {
 			got = []taken{t}
 			if c.p.AutoAck {
 				p.freeSources(ed, t.runs)

@@ -9,7 +9,7 @@ import (
 
 // deliver reads what a claim got.
 func (e *Engine) deliver(ctx context.Context, c *claimReq) (Claimed, error) {
-	out := Claimed{Lease: c.lease, Partitions: make([]ClaimedPartition, 0, len(c.got))}
+	out := Claimed{Lease: c.lease, NewestOnly: c.newest, Disagrees: c.disagrees, Partitions: make([]ClaimedPartition, 0, len(c.got))}
 	n := 0
 	for _, g := range c.got {
 		cp := ClaimedPartition{Queue: g.part.entry.q(), Partition: g.part.Partition}
@@ -34,13 +34,16 @@ func (e *Engine) deliver(ctx context.Context, c *claimReq) (Claimed, error) {
 		out.Partitions = append(out.Partitions, cp)
 	}
 	if n == 0 && c.deadline != 0 && len(c.got) > 0 {
-		return Claimed{}, Errorf(CodeNothing, "claim", "what was claimed no longer exists")
+		return c.nothing(), Errorf(CodeNothing, "claim", "what was claimed no longer exists")
 	}
 	return out, nil
 }
 
 func (t *taken) delivery(m *Message) Delivery {
-	d := Delivery{Message: *m, Attempt: t.attempts, Turn: t.turn, TurnAt: t.turnAt, Lease: t.lease, Until: t.until}
+	d := Delivery{Message: *m, Attempt: t.attempts + t.counted, Turn: t.turn, TurnAt: t.turnAt, Lease: t.lease, Until: t.until}
+	if m.Offset <= t.upto {
+		d.Attempt += t.retries
+	}
 	if d.Turn == 0 {
 		d.Turn, d.TurnAt = OwnTurn(m.Offset), m.AppendedAt
 	}

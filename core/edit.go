@@ -37,6 +37,8 @@ type edit struct {
 type editBatch struct {
 	Batch
 	dirty, fresh bool
+	// resting tells that a request of this pass gave it back.
+	resting bool
 }
 
 func newEdit(row *Row, tx Tx, now Time) *edit {

@@ -15,6 +15,10 @@ type taken struct {
 	turnAt   Time
 	lease    uuid.UUID
 	until    Time
+	// counted is what this delivery adds to attempts, where it is not in them yet; retries is added to what lies at or below upto,
+	// which was delivered before (exclusive claims keep no count per message, but a retry counter).
+	counted, retries int32
+	upto             int64
 }
 
 // grant is a shared lease given in this pass; more consumers may join its row.
@@ -55,7 +59,7 @@ func (b *editBatch) key() Turn {
 
 // ready reports whether the batch can be claimed at now.
 func (b *editBatch) ready(now Time) bool {
-	return b.State == BatchWaiting && !b.Redraw && b.Until <= now && len(b.Pending) > 0
+	return b.State == BatchWaiting && !b.Redraw && !b.resting && b.Until <= now && len(b.Pending) > 0
 }
 
 // nextWaiting returns the index and turn of the claimable waiting batch with the lowest turn; -1 and noTurn without one.
@@ -270,14 +274,14 @@ func (e *edit) grant(w want, rs Runs, held Totals, attempts int32, turn Turn, tu
 		if turn > b.Turn {
 			b.Turn, b.TurnAt = turn, turnAt
 		}
-		return taken{rs, attempts, turn, turnAt, b.Lease, w.until}
+		return taken{runs: rs, attempts: attempts, turn: turn, turnAt: turnAt, lease: b.Lease, until: w.until}
 	}
 	i := e.put(Batch{
 		First: first, Last: last, Pending: rs, State: BatchLeased, Attempts: attempts, Turn: turn, TurnAt: turnAt,
 		Lease: uuid.New(), Protocol: w.protocol, Until: w.until, Held: held,
 	})
 	e.open = append(e.open, &grant{e.batches[i].ID, attempts, turn, w.until, w.protocol})
-	return taken{rs, attempts, turn, turnAt, e.batches[i].Lease, w.until}
+	return taken{runs: rs, attempts: attempts, turn: turn, turnAt: turnAt, lease: e.batches[i].Lease, until: w.until}
 }
 
 // takeExclusive claims one ordered batch: adjacent due waiting batches and then the log, as long as all have
@@ -291,6 +295,7 @@ func (e *edit) takeExclusive(w want) (out taken, expired Runs) {
 		logFirst := e.row.Frontier.Offset < e.row.Log.Head && OwnTurn(e.row.Frontier.Offset+1) < turn
 		var h haul
 		var got taken
+		upto := e.row.Frontier.Offset
 		switch {
 		case i >= 0 && !logFirst:
 			h, got = e.takeWaiting(i, w)
@@ -298,6 +303,7 @@ func (e *edit) takeExclusive(w want) (out taken, expired Runs) {
 			e.takeLog(&h, w.messages, w.bytes, turn, &w)
 			got.attempts = h.attempts
 		}
+		got.counted, got.retries, got.upto = 1, e.row.Frontier.Retries, upto
 		expired = expired.Union(h.expired)
 		if h.count() == 0 {
 			if i < 0 {

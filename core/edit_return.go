@@ -19,6 +19,19 @@ type comeback struct {
 	turnAt Time
 	// keep keeps the turn; otherwise a new one is drawn at the tail, now or when due.
 	keep bool
+	// resting tells that a request gave it back: this pass does not deliver it again.
+	resting bool
+}
+
+// bringBack makes what earlier requests of the pass gave back visible to one that asks for the same offsets.
+func (e *edit) bringBack(r *RowRequest) {
+	for i := range e.returns {
+		c := &e.returns[i]
+		if r.All || slices.ContainsFunc(r.Offsets, c.pending.Has) {
+			e.applyReturns()
+			return
+		}
+	}
 }
 
 // drawTurn draws the next turn at the tail, under the row's lock.
@@ -37,7 +50,7 @@ func (e *edit) applyReturns() {
 	}
 	slices.SortStableFunc(e.returns, func(a, b comeback) int {
 		return cmp.Or(cmp.Compare(a.due.Second(), b.due.Second()), cmp.Compare(a.attempts, b.attempts),
-			cmpBool(a.keep, b.keep), cmp.Compare(a.turn, b.turn), cmp.Compare(a.pending[0].First, b.pending[0].First))
+			cmpBool(a.keep, b.keep), cmpBool(a.resting, b.resting), cmp.Compare(a.turn, b.turn), cmp.Compare(a.pending[0].First, b.pending[0].First))
 	})
 	for i := 0; i < len(e.returns); {
 		c := e.returns[i]
@@ -66,7 +79,7 @@ func cmpBool(a, b bool) int {
 
 // joins reports whether d may share a row with c. What keeps an old id until due joins only what has its own turn.
 func (e *edit) joins(c, d *comeback) bool {
-	if c.attempts != d.attempts || c.keep != d.keep || c.due.Second() != d.due.Second() {
+	if c.attempts != d.attempts || c.keep != d.keep || c.resting != d.resting || c.due.Second() != d.due.Second() {
 		return false
 	}
 	later := c.due > e.now
@@ -101,7 +114,7 @@ func (e *edit) putWaiting(c comeback) {
 			}
 		}
 	}
-	e.put(b)
+	e.batches[e.put(b)].resting = c.resting
 }
 
 // comeBack takes offsets out of batch i and has them return. A batch above the frontier keeps
@@ -112,7 +125,7 @@ func (e *edit) comeBack(i int, rs Runs, due Time, attempts int32, keep bool) {
 		e.comeBackAbove(i, rs, due, attempts, keep)
 		return
 	}
-	c := comeback{pending: rs, attempts: attempts, due: due, turn: b.Turn, turnAt: b.TurnAt, keep: keep}
+	c := comeback{pending: rs, attempts: attempts, due: due, turn: b.Turn, turnAt: b.TurnAt, keep: keep, resting: !keep && b.Until > e.now}
 	c.held = e.takeOut(i, rs)
 	e.returns = append(e.returns, c)
 }

@@ -34,6 +34,9 @@ type Options struct {
 	MaxDedupEntries int
 	// SweepEvery is the time between sweeps for retention; default 5 s. Due times and deadlines are met on time regardless.
 	SweepEvery time.Duration
+	// TraceAge and StateAge are how long traces and the state of stream processors are kept after they were written last; defaults
+	// 7 and 90 days.
+	TraceAge, StateAge time.Duration
 	// SourceID makes the source id of a message that moves to a dead queue from its partition and place, as the
 	// adapter whose protocol shows source ids writes it; default a text of its own.
 	SourceID func(secret []byte, partition uuid.UUID, ref ItemRef) string
@@ -61,6 +64,8 @@ func (o *Options) fill() {
 	setDefault(&o.MaxWaiting, 100_000)
 	setDefault(&o.MaxDedupEntries, 50_000_000)
 	setDefault(&o.SweepEvery, 5*time.Second)
+	setDefault(&o.TraceAge, 7*24*time.Hour)
+	setDefault(&o.StateAge, 90*24*time.Hour)
 }
 
 func setDefault[T int | int64 | time.Duration](v *T, def T) {
@@ -107,9 +112,13 @@ type Engine struct {
 	timer      func() bool
 	timerAt    Time
 	again      bool
+	// agedUpto is how far the sweep for old records has come, by kind.
+	agedUpto map[string]string
 	// doubted are queues that a commit whose answer is lost may have changed.
 	doubted map[*entry]struct{}
 
+	// commits is odd while a commit runs.
+	commits  atomic.Uint64
 	waiting  atomic.Int64
 	inFlight atomic.Int64
 	closing  atomic.Bool
@@ -126,6 +135,7 @@ func New(ctx context.Context, store Store, opts Options) (*Engine, error) {
 	e := &Engine{
 		opts: opts, store: store, clock: opts.Clock, log: opts.Logger,
 		active: map[*group]struct{}{}, discovery: map[*claimReq]struct{}{}, stopped: make(chan struct{}),
+		agedUpto: map[string]string{},
 	}
 	e.inbox.signal = make(chan struct{}, 1)
 	e.leases.init()

@@ -12,20 +12,25 @@ type DeletedGroup struct {
 	Registrations int
 }
 
-// DeleteGroup removes the frontiers and leases of a group on one queue, or on every queue when queue is "", and its registrations
-// unless keep is set: then the next claim begins where the registration says. A queue that is named and missing is CodeNoQueue.
-func (e *Engine) DeleteGroup(ctx context.Context, queue, group string, keep bool) (out DeletedGroup, err error) {
-	entries := e.cat.all()
-	if queue != "" {
-		en := e.cat.byName(queue)
-		if en == nil {
-			return out, noQueue("delete group", queue)
-		}
-		entries = []*entry{en}
+// DeleteGroup removes the frontiers and leases of a group on one queue, and its registration unless keep is set: then the next claim
+// begins where the registration says. CodeNoQueue when there is no such queue.
+func (e *Engine) DeleteGroup(ctx context.Context, queue, group string, keep bool) (DeletedGroup, error) {
+	en := e.cat.byName(queue)
+	if en == nil {
+		return DeletedGroup{}, noQueue("delete group", queue)
 	}
+	return e.deleteGroups(ctx, func() []*entry { return []*entry{en} }, group, keep)
+}
+
+// DeleteGroupEverywhere is DeleteGroup on every queue.
+func (e *Engine) DeleteGroupEverywhere(ctx context.Context, group string, keep bool) (DeletedGroup, error) {
+	return e.deleteGroups(ctx, e.cat.all, group, keep)
+}
+
+func (e *Engine) deleteGroups(ctx context.Context, entries func() []*entry, group string, keep bool) (out DeletedGroup, err error) {
 	ctx = context.WithoutCancel(ctx)
 	cerr := e.call(func() {
-		for _, en := range entries {
+		for _, en := range entries() {
 			if err = e.deleteGroup(ctx, en, group, keep, &out); err != nil {
 				return
 			}
@@ -94,7 +99,8 @@ func (e *Engine) Resubscribe(ctx context.Context, group string, start Time) (int
 				if r.Group != group {
 					continue
 				}
-				r.Start, r.Mode = start, "timestamp"
+				r.Start = start
+				r.setMode("timestamp", r.NewestOnly())
 				cs := &ChangeSet{Unregister: []RegistrationKey{{r.Queue, group}}, Register: []Registration{r}}
 				params := UpdateParams{Commit: newCommit(), Now: e.clock.Now()}
 				if _, err = e.store.Update(ctx, params, func(Tx) (*ChangeSet, error) { return cs, nil }); err != nil {

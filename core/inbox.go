@@ -31,7 +31,9 @@ type opReq struct {
 	after func(p *pass)
 	err   error
 	done  chan struct{}
-	bytes int
+	// finish, where set, answers the op in the dispatcher in place of done.
+	finish func(error)
+	bytes  int
 	// due is where a sweep keeps its next moment; nil for requests.
 	due *Time
 }

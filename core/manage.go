@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,7 +32,8 @@ func (e *Engine) Clear(ctx context.Context, x ClearParams) error {
 	if en == nil {
 		return noQueue("clear", x.Queue)
 	}
-	op := &opReq{entry: en, after: e.afterSweep}
+	// It bears no entry: a queue whose deliveries are held can be cleared.
+	op := &opReq{after: e.afterSweep}
 	var seqs []int64
 	for _, p := range en.partitions() {
 		op.rows = append(op.rows, RowRequest{Key: RowKey{p.Key, QueueModeGroup}, Must: true, All: true})
@@ -244,25 +246,39 @@ func (e *edit) extendMessage(t *MessageToken, until Time) Code {
 	return CodeInternal
 }
 
+// Replayed is a dead letter that went back to its partition.
+type Replayed struct {
+	// Was is the dead letter.
+	Was DeadLetter
+	// ID and TransactionID are those of the new message.
+	ID            uuid.UUID
+	TransactionID string
+}
+
 // ReplayDeadLetters appends dead letters to their partitions again, outside deduplication, and removes their rows, in one commit.
-// It returns the new message ids; the zero id stands for a dead letter that is gone.
-func (e *Engine) ReplayDeadLetters(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error) {
-	out := make([]uuid.UUID, len(ids))
+// A dead letter that is gone has a zero Replayed. rename, where it is not nil, makes the transaction id of a replayed message, which
+// otherwise keeps its own.
+func (e *Engine) ReplayDeadLetters(ctx context.Context, ids []uuid.UUID, rename func(*DeadLetter) string) ([]Replayed, error) {
+	out := make([]Replayed, len(ids))
 	var lands []landing
 	op := &opReq{}
 	op.apply = func(p *pass) error {
 		lands = lands[:0]
 		for i, id := range ids {
-			out[i] = uuid.UUID{}
+			out[i] = Replayed{}
 			d, ok, err := p.tx.DeadLetter(id)
 			if err != nil {
 				return err
 			}
 			pt := e.cat.partByKey(d.Partition)
-			if !ok || pt == nil {
+			if !ok || pt == nil || slices.Contains(p.cs.DropDeadLetters, id) {
 				continue
 			}
 			m := d.Message
+			if rename != nil {
+				m.TransactionID = rename(&d)
+				m.Hash = HashTransaction(m.TransactionID)
+			}
 			m.ID, m.CreatedAt, m.Attempts = NewMessageID(p.now), p.now, 0
 			m.ExpiresAt = pt.entry.q().Options.Expiry(p.now)
 			seg := NewSegment{Partition: pt.Key, Know: -1}
@@ -272,7 +288,7 @@ func (e *Engine) ReplayDeadLetters(ctx context.Context, ids []uuid.UUID) ([]uuid
 				lands = append(lands, landing{pt, m.Hash, at})
 			}
 			p.cs.DropDeadLetters = append(p.cs.DropDeadLetters, id)
-			out[i] = m.ID
+			out[i] = Replayed{Was: d, ID: m.ID, TransactionID: m.Transaction()}
 		}
 		return nil
 	}
@@ -295,11 +311,22 @@ func (e *Engine) land(ctx context.Context, p *pass, lands []landing) {
 	}
 }
 
-// DropDeadLetters deletes dead letters.
-func (e *Engine) DropDeadLetters(_ context.Context, ids []uuid.UUID) error {
+// DropDeadLetters deletes dead letters and returns how many of them were there.
+func (e *Engine) DropDeadLetters(_ context.Context, ids []uuid.UUID) (int, error) {
+	dropped := 0
 	op := &opReq{apply: func(p *pass) error {
-		p.cs.DropDeadLetters = append(p.cs.DropDeadLetters, ids...)
+		dropped = 0
+		for _, id := range ids {
+			_, ok, err := p.tx.DeadLetter(id)
+			if err != nil {
+				return err
+			}
+			if ok && !slices.Contains(p.cs.DropDeadLetters, id) {
+				p.cs.DropDeadLetters = append(p.cs.DropDeadLetters, id)
+				dropped++
+			}
+		}
 		return nil
 	}}
-	return e.submit(op)
+	return dropped, e.submit(op)
 }

@@ -237,6 +237,9 @@ func (p *pass) collect() (*ChangeSet, error) {
 	for _, ed := range p.order {
 		ed.applyReturns()
 		ed.tidy()
+		for i := range ed.batches {
+			ed.batches[i].resting = false
+		}
 		p.freeSources(ed, ed.freed)
 		if ed.err != nil {
 			return nil, ed.err

@@ -263,15 +263,13 @@ func (e *Engine) pushDelayed(_ context.Context, r *pushReq) {
 		}
 		return nil
 	}
-	op.done = make(chan struct{})
-	e.extraOps = append(e.extraOps, op)
-	go func() {
-		<-op.done
-		if op.err != nil {
-			r.fail(op.err)
+	op.finish = func(err error) {
+		if err != nil {
+			r.fail(err)
 			return
 		}
 		r.groups[0].entry.changes.Add(1)
 		e.finishPush(r)
-	}()
+	}
+	e.extraOps = append(e.extraOps, op)
 }

@@ -93,6 +93,8 @@ type Querator struct {
 	// Family is the family of names the queue was created with ("R1", "R2", "L1", "L2"), for replies.
 	Family    string `json:"family,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
+	// DeadName is the name of a dead queue that does not exist yet, or that cannot be one; QueueOptions.DeadQueue is zero then.
+	DeadName string `json:"dead_name,omitempty"`
 }
 
 // Cloudflare are the options of a Cloudflare queue, and its consumer.
@@ -178,6 +180,6 @@ type Registration struct {
 	// otherwise the first message appended at or after it.
 	Start     Time
 	CreatedAt Time
-	// Mode is what the group asked for ("all", "new", "timestamp"), for display.
+	// Mode holds what the group asked for; StartMode and NewestOnly read it.
 	Mode string
 }

@@ -64,9 +64,30 @@ func (e *Engine) Partitions(_ context.Context, name string) ([]Partition, error)
 	return out, nil
 }
 
+// PartitionAt returns one partition of a queue by its number, or CodeNoPartition.
+func (e *Engine) PartitionAt(_ context.Context, name string, ordinal int32) (Partition, error) {
+	en := e.cat.byName(name)
+	if en == nil {
+		return Partition{}, noQueue("get partition", name)
+	}
+	list := en.partitions()
+	if ordinal < 0 || int(ordinal) >= len(list) {
+		return Partition{}, Errorf(CodeNoPartition, "get partition", "queue %q has no partition %d", name, ordinal)
+	}
+	return list[ordinal].Partition, nil
+}
+
 // PartitionByKey returns a partition and its queue's name for display, false when either is gone.
 func (e *Engine) PartitionByKey(key PartitionKey) (Partition, string, bool) {
 	if p := e.cat.partByKey(key); p != nil {
+		return p.Partition, p.entry.q().Name, true
+	}
+	return Partition{}, "", false
+}
+
+// PartitionByID returns a partition and its queue's name, false when either is gone.
+func (e *Engine) PartitionByID(id uuid.UUID) (Partition, string, bool) {
+	if p := e.cat.part(id); p != nil {
 		return p.Partition, p.entry.q().Name, true
 	}
 	return Partition{}, "", false

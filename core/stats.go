@@ -47,7 +47,7 @@ func (e *Engine) QueueStats(ctx context.Context, name, group string) (QueueStats
 		en.stats.mu.Lock()
 		c, ok := en.stats.sets[group]
 		en.stats.mu.Unlock()
-		if ok && now < c.at.Add(statsFresh) {
+		if ok && now > c.at && now < c.at.Add(statsFresh) {
 			return c.stats, nil
 		}
 	}
@@ -67,7 +67,19 @@ func (e *Engine) QueueStats(ctx context.Context, name, group string) (QueueStats
 }
 
 // countQueue sums up what a group has not settled, without a scan: differences of running totals, and what batches say.
+// It is one moment's picture when no commit comes between its reads, which it tries for a few times.
 func (e *Engine) countQueue(ctx context.Context, en *entry, group string, now Time) (QueueStats, error) {
+	for range 2 {
+		before := e.commits.Load()
+		out, err := e.readCounts(ctx, en, group, now)
+		if err != nil || before%2 == 0 && e.commits.Load() == before {
+			return out, err
+		}
+	}
+	return e.readCounts(ctx, en, group, now)
+}
+
+func (e *Engine) readCounts(ctx context.Context, en *entry, group string, now Time) (QueueStats, error) {
 	id := en.q().ID
 	parts, err := e.store.Partitions(ctx, id)
 	if err != nil {
@@ -97,7 +109,10 @@ func (e *Engine) countQueue(ctx context.Context, en *entry, group string, now Ti
 		out.Partitions[i] = s
 		out.Total.add(&s)
 	}
-	return out, e.countRequests(en, &out)
+	out.ClaimsWaiting = int(en.claimsWaiting.Load())
+	out.PushesWaiting, out.SettlesWaiting = int(en.heldCount[0].Load()), int(en.heldCount[1].Load())
+	out.InFlight = out.ClaimsWaiting + out.PushesWaiting + out.SettlesWaiting
+	return out, nil
 }
 
 func (t *Stats) add(s *Stats) {
@@ -164,22 +179,6 @@ func (e *Engine) countPartition(ctx context.Context, p *PartitionLog, r *RowSumm
 		}
 	}
 	return s
-}
-
-// countRequests counts the requests that wait on a queue now, of every group.
-func (e *Engine) countRequests(en *entry, out *QueueStats) error {
-	return e.call(func() {
-		for _, g := range en.groups {
-			for _, c := range g.waiting {
-				if c.state.Load() <= claimBusy {
-					out.ClaimsWaiting++
-				}
-			}
-		}
-		out.PushesWaiting = int(en.heldCount[0].Load())
-		out.SettlesWaiting = int(en.heldCount[1].Load())
-		out.InFlight = out.ClaimsWaiting + out.PushesWaiting + out.SettlesWaiting
-	})
 }
 
 // Gauges returns the figures of all queues for metrics; it may scan and is cached for a second.

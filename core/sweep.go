@@ -92,6 +92,7 @@ func (e *Engine) dueOps(ctx context.Context) []*opReq {
 		e.retainAt = now.Add(e.opts.SweepEvery)
 		e.leases.sweep(now)
 		e.retain(ctx, now)
+		e.ageRecords(ctx, now)
 	}
 	return ops
 }

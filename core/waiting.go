@@ -29,7 +29,10 @@ func (e *Engine) discover(ctx context.Context, en *entry) {
 		if known {
 			continue
 		}
-		if err := e.join(ctx, c, en); err != nil {
+		err := e.join(ctx, c, en)
+		if err == nil {
+			en.claimsWaiting.Add(1)
+		} else {
 			e.log.WarnContext(ctx, "a waiting claim cannot be shown a queue", "queue", en.q().Name, "error", err)
 		}
 	}
@@ -47,6 +50,7 @@ func (e *Engine) unpark(c *claimReq) {
 		heap.Remove(&e.deadlines, c.index)
 	}
 	for _, g := range c.groups {
+		g.entry.claimsWaiting.Add(-1)
 		if c.p.Client != "" && g.clients[c.p.Client] == c {
 			delete(g.clients, c.p.Client)
 		}

@@ -86,8 +86,11 @@ func (l *load) drainCf(ctx context.Context, queue string) (int, error) {
 	return len(acks), l.cfAck(ctx, queue, acks, ids, nil)
 }
 
-// drainAll empties the pipeline and then every queue.
+// drainAll empties the pipeline, the poison and then every queue.
 func (l *load) drainAll(ctx context.Context, queues ...string) error {
+	if err := l.poison.drain(ctx, l.Clients); err != nil {
+		return fmt.Errorf("drain the poison: %w", err)
+	}
 	for {
 		n, err := l.pipe.move(ctx, l.Clients, 0)
 		if err != nil {

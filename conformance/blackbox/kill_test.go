@@ -12,65 +12,126 @@ import (
 // quickOpen is how long a start after a kill may take, on a machine that does other things too.
 const quickOpen = 5 * time.Second
 
-// killQueues are all queues of TestKill but the pipeline's entrance.
+// killQueues are all queues of the crash tests that are drained the ordinary way.
 var killQueues = []string{"kill-queen", "kill-querator", "kill-cf", sharedQueue, pipeOut}
+
+// crash is a server that ends again and again under load, and what its clients know.
+type crash struct {
+	server *Server
+	dir    string
+	last   *load
+	starts []time.Duration
+	began  time.Time
+	loaded time.Duration
+}
 
 // TestKill kills the server under push and claim+settle load through all three protocols, again
 // and again, and then holds what clients were told against what is there.
 func TestKill(t *testing.T) {
-	rounds := number(t, "LEASEHOLD_KILL_ROUNDS", 2)
-	dice, ledger := newDice(t), NewLedger()
-	pipe := newPipeline(ledger)
-	dir := t.TempDir()
-	server := Start(t, dir)
-	prepareKill(t, server.Target)
-	var slowest, sum time.Duration
-	began := time.Now()
-	for round := range rounds {
-		l := &load{Clients: NewClients(server.Target), ledger: ledger, pipe: pipe, dice: dice, name: fmt.Sprintf("r%d", round)}
-		wait := l.run(t.Context())
-		time.Sleep(time.Duration(300+dice.upTo(900)) * time.Millisecond)
-		l.dying.Store(true)
-		server.Kill(t)
-		wait()
-		l.Conn.Close()
-		server = Start(t, dir)
-		slowest, sum = max(slowest, server.Startup), sum+server.Startup
+	c := newCrash(t)
+	for round := range number(t, "LEASEHOLD_KILL_ROUNDS", 2) {
+		c.round(t, round, func(l *load) {
+			// Now and then the next one comes while the server has hardly got up.
+			for l.dice.within(20) {
+				c.server.Kill(t)
+				c.restart(t)
+			}
+			c.server.Kill(t)
+		})
 	}
-	last := &load{Clients: NewClients(server.Target), ledger: ledger, pipe: pipe, dice: dice, name: "drain"}
-	loaded := time.Since(began)
+	c.settle(t)
+}
+
+// TestStopUnderLoad ends the server in order instead. What it refuses meanwhile did not happen.
+func TestStopUnderLoad(t *testing.T) {
+	c := newCrash(t)
+	for round := range 2 {
+		c.round(t, round, func(l *load) {
+			l.stopping.Store(true)
+			c.server.Stop(t)
+		})
+	}
+	c.settle(t)
+}
+
+func newCrash(t *testing.T) *crash {
+	t.Helper()
+	ledger := NewLedger()
+	c := &crash{dir: t.TempDir(), last: &load{ledger: ledger, pipe: newPipeline(ledger), poison: newPoison(), dice: newDice(t), name: "drain"}}
+	c.server = Start(t, c.dir)
+	prepareKill(t, c.server.Target)
+	c.began = time.Now()
+	return c
+}
+
+// round runs the load for a while, ends the server and starts it again.
+func (c *crash) round(t *testing.T, round int, end func(*load)) {
+	t.Helper()
+	l := &load{
+		Clients: NewClients(c.server.Target), ledger: c.last.ledger, pipe: c.last.pipe, poison: c.last.poison, dice: c.last.dice,
+		name: fmt.Sprintf("r%d", round),
+	}
+	wait := l.run(t.Context())
+	time.Sleep(time.Duration(300+l.dice.upTo(900)) * time.Millisecond)
+	l.dying.Store(true)
+	end(l)
+	wait()
+	l.Conn.Close()
+	c.restart(t)
+}
+
+func (c *crash) restart(t *testing.T) {
+	t.Helper()
+	c.server = Start(t, c.dir)
+	c.starts = append(c.starts, c.server.Startup)
+}
+
+// settle drains everything and gives the verdict.
+func (c *crash) settle(t *testing.T) {
+	t.Helper()
+	c.loaded = time.Since(c.began)
+	c.last.Clients = NewClients(c.server.Target)
 	// Every lease and every delay of the load is over after this.
-	NewClock(server.Target).Advance(t, time.Hour)
-	require.NoError(t, last.drainAll(t.Context(), killQueues...))
-	for _, queue := range append([]string{pipeIn}, killQueues...) {
-		requireEmpty(t, last.Clients, queue)
+	NewClock(c.server.Target).Advance(t, time.Hour)
+	require.NoError(t, c.last.drainAll(t.Context(), killQueues...))
+	for _, queue := range append([]string{pipeIn, poisonQueue, deadQueue}, killQueues...) {
+		requireEmpty(t, c.last.Clients, queue)
 	}
-	afterwards(t, server, dir, last)
-	through := pipe.check()
-	counts, faults := ledger.Close()
+	c.afterwards(t)
+	through := c.last.pipe.check()
+	dead, deadFaults := c.last.poison.check()
+	counts, faults := c.last.ledger.Close()
+	slowest, sum := time.Duration(0), time.Duration(0)
+	for _, s := range c.starts {
+		slowest, sum = max(slowest, s), sum+s
+	}
 	report(t, map[string]any{
-		"rounds": rounds, "counts": counts, "pipeline_exactly_once": through,
-		"open_after_kill_mean_ms": (sum / time.Duration(rounds)).Milliseconds(), "open_after_kill_max_ms": slowest.Milliseconds(),
-		"load_s": loaded.Seconds(), "drain_s": (time.Since(began) - loaded).Seconds(),
+		"ends": len(c.starts), "counts": counts, "pipeline_exactly_once": through, "dead_letters": dead,
+		"open_mean_ms": (sum / time.Duration(len(c.starts))).Milliseconds(), "open_max_ms": slowest.Milliseconds(),
+		"load_s": c.loaded.Seconds(), "drain_s": (time.Since(c.began) - c.loaded).Seconds(),
 	})
 	require.Empty(t, faults)
+	require.Empty(t, deadFaults)
 	require.Positive(t, counts.PushesAcked)
 	require.Positive(t, counts.SettlesAcked)
+	require.Positive(t, dead.SettlesAcked)
+	require.Positive(t, through)
 	require.Less(t, slowest, quickOpen)
 }
 
 // afterwards makes sure that an orderly end and another start bring nothing back either.
-func afterwards(t *testing.T, server *Server, dir string, l *load) {
+func (c *crash) afterwards(t *testing.T) {
 	t.Helper()
-	server.Stop(t)
-	again := Start(t, dir)
+	l := c.last
+	c.server.Stop(t)
+	again := Start(t, c.dir)
 	NewClock(again.Target).Advance(t, 2*time.Hour)
 	l.Clients = NewClients(again.Target)
-	before := l.ledger.Total()
+	before := l.ledger.Total() + l.poison.ledger.Total()
 	require.NoError(t, l.drainAll(t.Context(), killQueues...))
-	require.Equal(t, before, l.ledger.Total(), "deliveries after everything was settled")
+	require.Equal(t, before, l.ledger.Total()+l.poison.ledger.Total(), "deliveries after everything was settled")
 	again.Stop(t)
-	requireSound(t, dir)
+	requireSound(t, c.dir)
 }
 
 // prepareKill makes the queues, so that every protocol may read each.
@@ -86,11 +147,14 @@ func prepareKill(t *testing.T, target Target) {
 			Name: queue, LeaseTimeout: fmt.Sprintf("%ds", holdSeconds), ExpireTimeout: "96h", Partitions: 2,
 		}))
 	}
-	_, err := c.Cf.Create(ctx, "kill-cf")
-	require.NoError(t, err)
-	for _, queue := range append([]string{pipeIn}, killQueues...) {
+	for _, queue := range []string{"kill-cf", poisonQueue, deadQueue} {
+		_, err := c.Cf.Create(ctx, queue)
+		require.NoError(t, err)
+	}
+	for _, queue := range append([]string{pipeIn, deadQueue}, killQueues...) {
 		require.NoError(t, c.Cf.CreateConsumer(ctx, queue, CfConsumer{MaxRetries: 100}))
 	}
+	require.NoError(t, c.Cf.CreateConsumer(ctx, poisonQueue, CfConsumer{MaxRetries: poisonRetries, DeadLetterQueue: deadQueue}))
 }
 
 // report prints figures as one line of JSON.

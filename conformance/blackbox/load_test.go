@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,12 +20,14 @@ type load struct {
 	*Clients
 	ledger *Ledger
 	pipe   *pipeline
+	poison *poison
 	dice   *dice
 	// name makes ids and client ids unique.
 	name string
-	// dying is set just before the server is killed; a request that fails earlier is a fault.
-	dying atomic.Bool
-	next  atomic.Int64
+	// dying is set just before the server is killed or stopped; a request that fails earlier is a
+	// fault. stopping is set before an orderly end, during which it may refuse requests too.
+	dying, stopping atomic.Bool
+	next            atomic.Int64
 }
 
 // sharedQueue is pushed to and consumed from by all three protocols.
@@ -53,23 +56,36 @@ func (l *load) run(ctx context.Context) (wait func()) {
 	}
 	loop(l.queenPush, pipeIn)
 	loop(func(ctx context.Context, _ string) error { return l.pipe.step(ctx, l.Clients, 200) }, pipeIn)
+	loop(func(ctx context.Context, _ string) error { return l.poison.push(ctx, l.Clients, l.ids()) }, poisonQueue)
+	loop(func(ctx context.Context, _ string) error { return l.poison.fail(ctx, l.Clients) }, poisonQueue)
 	return wg.Wait
 }
 
-// gone notes a failed request, which is right only because the server was killed.
+// gone notes a failed request, which is right only because the server was killed or stopped.
 func (l *load) gone(err error) {
-	if a, refused := Refused(err); refused {
-		l.ledger.Fault("refused: %s", a)
-	} else if !l.dying.Load() {
+	a, refused := Refused(err)
+	switch {
+	case refused && l.stopping.Load() && isShutdown(a):
+	case refused:
+		l.ledger.Fault("refused: %v", err)
+	case !l.dying.Load():
 		l.ledger.Fault("no answer from a server that lives: %v", err)
 	}
+}
+
+// isShutdown tells whether an answer is what a protocol says while the server ends.
+func isShutdown(a Answer) bool {
+	body := string(a.Body)
+	return a.Status == 500 && body == `{"error":"pool"}` || // Queen
+		a.Status == 453 && strings.Contains(body, "is shutting down") || // Querator
+		a.Status == 503 && strings.Contains(body, `"success":false`) && a.Header.Get("X-Should-Retry") == "true" // Cloudflare
 }
 
 // ids are new message ids.
 func (l *load) ids() []string {
 	out := make([]string, l.dice.upTo(20))
 	for i := range out {
-		out[i] = l.name + "-" + strconv.FormatInt(l.next.Add(1), 10)
+		out[i] = fmt.Sprintf("%s-%07d", l.name, l.next.Add(1))
 	}
 	return out
 }
@@ -120,10 +136,11 @@ func (l *load) cfPush(ctx context.Context, queue string) error {
 func (l *load) settle(ids []string, send func() (bool, error)) error {
 	l.ledger.Settling(ids...)
 	done, err := send()
+	_, refused := Refused(err)
 	switch {
 	case err == nil && done:
 		l.ledger.Settled(ids...)
-	case err == nil:
+	case err == nil || refused:
 		l.ledger.NotSettled(ids...)
 	}
 	return err
@@ -255,6 +272,9 @@ func (l *load) cfAck(ctx context.Context, queue string, acks, ids []string, retr
 	l.ledger.Settling(ids...)
 	out, err := l.Cf.Ack(ctx, queue, acks, retries...)
 	if err != nil {
+		if _, refused := Refused(err); refused {
+			l.ledger.NotSettled(ids...)
+		}
 		return err
 	}
 	for i, lease := range acks {

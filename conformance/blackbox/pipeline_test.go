@@ -20,10 +20,22 @@ type pipeline struct {
 	mu     sync.Mutex
 	// outs lists what was pushed for a source, one for each attempt.
 	outs map[string][]string
+	// journals are by partition of the entrance. Nobody else reads there, so Queen's order has to
+	// hold through every crash.
+	journals map[string]*Journal
 }
 
 func newPipeline(ledger *Ledger) *pipeline {
-	return &pipeline{ledger: ledger, outs: map[string][]string{}}
+	return &pipeline{ledger: ledger, outs: map[string][]string{}, journals: map[string]*Journal{}}
+}
+
+func (p *pipeline) journal(partition string) *Journal {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.journals[partition] == nil {
+		p.journals[partition] = &Journal{}
+	}
+	return p.journals[partition]
 }
 
 // attempt returns the id of the next message for a source.
@@ -58,14 +70,20 @@ func (p *pipeline) move(ctx context.Context, c *Clients, waitMillis int) (int, e
 		pushes = append(pushes, QueenItem{Queue: pipeOut, Payload: Payload(out)})
 		acks = append(acks, QueenAck{TransactionID: m.TransactionID, PartitionID: m.PartitionID, LeaseID: m.LeaseID})
 	}
+	entry := p.journal(batch[0].Partition).Delivered(sources)
+	entry.Settling(len(sources))
 	p.ledger.Pushing(outs...)
 	p.ledger.Settling(sources...)
 	committed, err := c.Queen.Transact(ctx, pushes, acks, batch[0].LeaseID)
+	_, refused := Refused(err)
+	if err == nil || refused {
+		entry.Settled(len(sources), committed)
+	}
 	switch {
 	case err == nil && committed:
 		p.ledger.Pushed(outs...)
 		p.ledger.Settled(sources...)
-	case err == nil:
+	case err == nil || refused:
 		p.ledger.NotPushed(outs...)
 		p.ledger.NotSettled(sources...)
 	}
@@ -76,6 +94,15 @@ func (p *pipeline) move(ctx context.Context, c *Clients, waitMillis int) (int, e
 func (p *pipeline) check() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for partition, j := range p.journals {
+		order, settled, faults := j.Check(func(string) bool { return true })
+		for _, fault := range append(faults, producersOrder(order)...) {
+			p.ledger.Fault("partition %s of %s: %s", partition, pipeIn, fault)
+		}
+		if settled != len(order) {
+			p.ledger.Fault("partition %s of %s: %d of %d went through", partition, pipeIn, settled, len(order))
+		}
+	}
 	for source, outs := range p.outs {
 		n := 0
 		for _, out := range outs {

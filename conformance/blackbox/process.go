@@ -26,6 +26,9 @@ const (
 // keptLog is how many lines of a server's log are kept for a failing test.
 const keptLog = 200
 
+// bodyCutOff is Querator's status for a request body that ends early, which is the client's doing.
+const bodyCutOff = 512
+
 // command is the package that is built and run.
 const command = "github.com/leasehold/leasehold/cmd/leasehold"
 
@@ -46,9 +49,12 @@ type Server struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 
-	mu   sync.Mutex
-	log  []string
-	fail error
+	mu  sync.Mutex
+	log []string
+	// alarms are what a healthy server never logs: errors, and what is no log line at all, such as
+	// a panic's trace or a report of the race detector.
+	alarms []string
+	fail   error
 }
 
 // built compiles the command once per test binary.
@@ -125,18 +131,29 @@ func Start(tb testing.TB, dir string, flags ...string) *Server {
 func (s *Server) watch(stderr io.Reader, ready chan<- struct{}) {
 	lines := bufio.NewScanner(stderr)
 	lines.Buffer(nil, 1<<20)
+	ending := false
 	for lines.Scan() {
-		var line struct{ Msg, Protocol, Addr string }
-		_ = json.Unmarshal(lines.Bytes(), &line) // a panic's trace is no JSON, and is kept below
+		var line struct {
+			Level, Msg, Protocol, Addr string
+			Status                     int
+		}
+		strange := json.Unmarshal(lines.Bytes(), &line) != nil
+		refusal := line.Msg == "request ended" || line.Msg == "request failed"
+		strange = strange || line.Level == "ERROR" && line.Status != bodyCutOff && !(ending && refusal)
 		switch line.Msg {
 		case "listening":
 			s.listening(line.Protocol, "http://"+line.Addr)
 		case "server is ready":
 			close(ready)
+		case "server is shutting down":
+			ending = true
 		}
 		s.mu.Lock()
 		if s.log = append(s.log, lines.Text()); len(s.log) > keptLog {
 			s.log = s.log[1:]
+		}
+		if strange && len(s.alarms) < keptLog {
+			s.alarms = append(s.alarms, lines.Text())
 		}
 		s.mu.Unlock()
 	}
@@ -207,17 +224,21 @@ func (s *Server) signal(sig syscall.Signal) error {
 	}
 }
 
-// cleanUp leaves no process behind, and shows the log of a test that failed.
+// cleanUp leaves no process behind, fails a test whose server logged what it never should, and
+// shows the log of a test that failed.
 func (s *Server) cleanUp(tb testing.TB) {
 	tb.Helper()
-	if tb.Failed() {
-		tb.Logf("log of server %d:\n%s", s.PID(), s.Log())
-	}
 	select {
 	case <-s.done:
 	default:
 		_ = s.cmd.Process.Kill()
 		<-s.done
+	}
+	if len(s.alarms) > 0 {
+		tb.Errorf("server %d logged:\n%s", s.PID(), strings.Join(s.alarms, "\n"))
+	}
+	if tb.Failed() {
+		tb.Logf("log of server %d:\n%s", s.PID(), s.Log())
 	}
 }
 

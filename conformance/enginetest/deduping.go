@@ -325,7 +325,7 @@ func dedupReplay(r *rig) {
 	require.True(r.t, r.ack("q", "", b.lease, "a", core.AckDead).Dead)
 	letters, _, err := r.DeadLetters(context.Background(), core.DeadLetterFilter{Limit: 10})
 	require.NoError(r.t, err)
-	ids, err := r.ReplayDeadLetters(context.Background(), []uuid.UUID{letters[0].ID, uuid.New()})
+	ids, err := r.ReplayDeadLetters(context.Background(), []uuid.UUID{letters[0].ID, uuid.New()}, nil)
 	require.NoError(r.t, err)
 	require.NotZero(r.t, ids[0])
 	require.Zero(r.t, ids[1])

@@ -105,12 +105,14 @@ func (c *parked) waits(queue string) {
 	}
 }
 
-// settleDown returns when the engine has worked off what it had to do at the clock's present time.
+// settleDown returns when the engine has worked off what it had to do at the clock's present time. Listing items is done by the
+// goroutine that does that work, between its turns.
 func (r *rig) settleDown(queue string) {
 	r.t.Helper()
-	for range 4 {
+	for range 5 {
 		r.Wake()
-		r.claimsWaiting(queue, "")
+		_, err := r.Items(context.Background(), core.ItemsParams{Queue: queue, Limit: 1})
+		require.NoError(r.t, err)
 	}
 }
 

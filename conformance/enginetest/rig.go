@@ -17,9 +17,16 @@ import (
 // Open makes a fresh, empty store for one test.
 type Open func(t *testing.T) core.Store
 
+// tester is what a rig needs of its test; a test of the testing package and one of rapid are both one.
+type tester interface {
+	require.TestingT
+	Helper()
+	Cleanup(f func())
+}
+
 // rig is an engine over a fresh store with a clock that the test moves.
 type rig struct {
-	t     *testing.T
+	t     tester
 	clock *coretest.Clock
 	store core.Store
 	*core.Engine
@@ -30,7 +37,13 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newRig(t *testing.T, open Open, change ...func(*core.Options)) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: coretest.New(epoch), store: open(t)}
+	return rigOver(t, open(t), change...)
+}
+
+// rigOver starts an engine over a store that closes with it.
+func rigOver(t tester, store core.Store, change ...func(*core.Options)) *rig {
+	t.Helper()
+	r := &rig{t: t, clock: coretest.New(epoch), store: store}
 	r.start(change...)
 	t.Cleanup(func() {
 		r.stop()
@@ -113,7 +126,7 @@ func (b batch) offsets() []int64 {
 }
 
 // at returns the delivery of an offset.
-func (b batch) at(t *testing.T, offset int64) core.Delivery {
+func (b batch) at(t tester, offset int64) core.Delivery {
 	t.Helper()
 	for _, p := range b.Partitions {
 		for i := range p.Messages {

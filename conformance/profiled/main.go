@@ -7,7 +7,7 @@ package main
 import (
 	"fmt"
 	"net/http"
-	_ "net/http/pprof" // registers its routes
+	_ "net/http/pprof" //nolint:gosec // exposing profiles is what this program is for
 	"os"
 	"runtime"
 	"time"

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/store/internal/placing"
 )
 
 // Append implements core.Log.
@@ -14,7 +15,7 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) ([]core.Placed,
 		return nil, err
 	}
 	defer s.life.RUnlock()
-	if err := checkSegments(op, p.Segments); err != nil {
+	if err := placing.Check(op, p.Segments); err != nil {
 		return nil, err
 	}
 	s.writing.Lock()
@@ -22,143 +23,34 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) ([]core.Placed,
 	if s.broken != nil {
 		return nil, s.again(op)
 	}
-	out, in := s.state.admit(p.Segments)
+	out, in := placing.Admit(p.Segments, s.state.logOf)
 	if !in {
 		return out, nil
 	}
-	a := s.state.plan(p.Now, p.Segments, out, nil)
-	a.rows[0].commit = p.Commit[:]
-	err := s.commit(&transaction{
-		op: op, id: p.Commit, firstRow: a.rows[0].row,
-		write: a.write, apply: func(st *state) { a.apply(st) },
-	})
-	if err != nil {
+	a := &appending{
+		Plan: placing.New(p.Now, p.Segments, out, s.state.logOf, nil), firstRow: s.state.nextRow, commit: p.Commit[:],
+	}
+	if err := s.commit(&transaction{op: op, id: p.Commit, firstRow: a.firstRow, write: a.write, apply: a.apply}); err != nil {
 		return nil, err
 	}
-	s.behind.appended(len(a.rows), a.bytes)
+	s.behind.appended(len(a.Rows), a.Bytes)
 	return out, nil
 }
 
-// checkSegments refuses what cannot be a segment.
-func checkSegments(op string, segments []core.NewSegment) error {
-	for i := range segments {
-		n := &segments[i]
-		if n.Count <= 0 || n.Count > len(n.Header)/18 {
-			return &core.Error{
-				Code: core.CodeInvalid, Op: op, Item: i,
-				Err: core.Errorf(core.CodeInvalid, "", "segment of %d messages has a header of %d bytes", n.Count, len(n.Header)),
-			}
-		}
+// logOf tells the log of a partition.
+func (s *state) logOf(key core.PartitionKey) (core.LogState, bool) {
+	if p := s.partitions[key]; p != nil {
+		return p.log, true
 	}
-	return nil
+	return core.LogState{}, false
 }
 
-// admit decides which segments go in, and leaves a mark in First of those; in tells that there are any.
-func (s *state) admit(segments []core.NewSegment) (out []core.Placed, in bool) {
-	out = make([]core.Placed, len(segments))
-	var broken map[int]bool
-	for i := range segments {
-		n := &segments[i]
-		p := s.partitions[n.Partition]
-		if p != nil {
-			out[i].Log = p.log
-		}
-		out[i].Gone = p == nil
-		if p == nil || n.Know >= 0 && n.Know != p.log.Head {
-			if n.Group != 0 {
-				if broken == nil {
-					broken = map[int]bool{}
-				}
-				broken[n.Group] = true
-			}
-			continue
-		}
-		out[i].First = -1
-	}
-	for i := range segments {
-		if broken[segments[i].Group] {
-			out[i].First = 0
-		}
-		in = in || out[i].First != 0
-	}
-	return out, in
-}
-
-// appending is what a commit appends: rows to be, and the logs after it.
+// appending is what a commit appends, from a row id on.
 type appending struct {
-	rows  []*newRow
-	logs  map[core.PartitionKey]*newLog
-	bytes int
-}
-
-// newLog is a partition's log as it grows in a commit.
-type newLog struct {
-	log core.LogState
-	// open is the row that further segments of the partition can join.
-	open *newRow
-}
-
-// newRow is a row of segments: all that a commit appends to a partition, within the limits of a segment.
-type newRow struct {
-	row, first int64
-	at         core.Time
-	before     core.Totals
-	commit     []byte
-	seg        core.NewSegment
-	owned      bool // seg's slices are ours to grow
-}
-
-// plan decides offsets, times and rows, and fills in out. logs, when given, are what purges of the same commit left.
-func (s *state) plan(now core.Time, segments []core.NewSegment, out []core.Placed, logs map[core.PartitionKey]*newLog) *appending {
-	a := &appending{logs: logs}
-	if logs == nil {
-		a.logs = make(map[core.PartitionKey]*newLog, 8)
-	}
-	for i := range segments {
-		n := &segments[i]
-		if out[i].First == 0 {
-			continue
-		}
-		l := a.logs[n.Partition]
-		if l == nil {
-			l = &newLog{log: s.partitions[n.Partition].log}
-			a.logs[n.Partition] = l
-		}
-		at := max(now, l.log.HeadAt)
-		out[i].First, out[i].AppendedAt = l.log.Head+1, at
-		if l.open != nil && l.open.seg.Fits(n) {
-			l.open.join(n)
-		} else {
-			l.open = &newRow{row: s.nextRow + int64(len(a.rows)), first: l.log.Head + 1, at: at, before: l.log.HeadTotals, seg: *n}
-			a.rows = append(a.rows, l.open)
-		}
-		a.bytes += len(n.Header) + len(n.Body)
-		l.log.Head += int64(n.Count)
-		l.log.HeadAt = at
-		l.log.HeadTotals = l.log.HeadTotals.Plus(n.Totals)
-	}
-	for i := range segments {
-		if l := a.logs[segments[i].Partition]; l != nil {
-			out[i].Log = l.log
-		}
-	}
-	return a
-}
-
-// own copies the bytes, which are the caller's, with room for more.
-func (r *newRow) own(room int) {
-	if r.owned {
-		return
-	}
-	r.seg.Header = append(make([]byte, 0, len(r.seg.Header)*room), r.seg.Header...)
-	r.seg.Body = append(make([]byte, 0, len(r.seg.Body)*room), r.seg.Body...)
-	r.seg.Sources = append([]core.SegmentSource(nil), r.seg.Sources...)
-	r.owned = true
-}
-
-func (r *newRow) join(n *core.NewSegment) {
-	r.own(4)
-	r.seg.Join(n)
+	*placing.Plan
+	firstRow int64
+	// commit is written into the first row.
+	commit []byte
 }
 
 const insertSegment = `INSERT INTO segments (id, commit_id, partition, first, count, appended_at, expires, before_messages,
@@ -166,16 +58,18 @@ const insertSegment = `INSERT INTO segments (id, commit_id, partition, first, co
 
 // write inserts the rows.
 func (a *appending) write(db *database) error {
-	for _, r := range a.rows {
-		n, b, t := &r.seg, &r.before, &r.seg.Totals
-		err := db.exec(insertSegment, r.row, r.commit, int64(n.Partition), r.first, int64(n.Count), int64(r.at), int64(n.Expires),
+	commit := a.commit
+	for i, r := range a.Rows {
+		n, b, t := &r.Segment, &r.Before, &r.Segment.Totals
+		err := db.exec(insertSegment, a.firstRow+int64(i), commit, int64(n.Partition), r.First, int64(n.Count), int64(r.At), int64(n.Expires),
 			b.Messages, b.Bytes, b.Created, t.Messages, t.Bytes, t.Created, n.Header, n.Body)
 		if err != nil {
 			return err
 		}
+		commit = nil
 		for _, src := range n.Sources {
 			err := db.exec("INSERT OR REPLACE INTO sources (partition, source_id, offset) VALUES (?, ?, ?)",
-				int64(n.Partition), []byte(src.SourceID), r.first+int64(src.Index))
+				int64(n.Partition), []byte(src.SourceID), r.First+int64(src.Index))
 			if err != nil {
 				return err
 			}
@@ -186,24 +80,25 @@ func (a *appending) write(db *database) error {
 
 // apply tells memory what was appended.
 func (a *appending) apply(st *state) {
-	list := make([]*cached, len(a.rows))
-	for i, r := range a.rows {
-		p := st.partitions[r.seg.Partition]
-		p.add(place{row: r.row, first: r.first, count: int64(r.seg.Count)}, r.seg.Expires)
-		if r.seg.Expires != 0 {
-			st.expiries.set(p, earlier(p.expiry.at, r.seg.Expires))
+	list := make([]*cached, len(a.Rows))
+	for i, r := range a.Rows {
+		r.Own(1)
+		n, row := &r.Segment, a.firstRow+int64(i)
+		p := st.partitions[n.Partition]
+		p.add(place{row: row, first: r.First, count: int64(n.Count)}, n.Expires)
+		if n.Expires != 0 {
+			st.expiries.set(p, earlier(p.expiry.at, n.Expires))
 		}
 		st.dirty[p] = true
-		r.own(1)
 		list[i] = &cached{
-			row: r.row, count: r.seg.Count, header: r.seg.Header, body: r.seg.Body,
-			bare: core.SegmentHeader{Partition: p.Key, First: r.first, AppendedAt: r.at, Before: r.before},
+			row: row, count: n.Count, header: n.Header, body: n.Body,
+			bare: core.SegmentHeader{Partition: p.Key, First: r.First, AppendedAt: r.At, Before: r.Before},
 		}
 	}
-	for key, l := range a.logs {
-		st.partitions[key].log = l.log
+	for key, l := range a.Logs {
+		st.partitions[key].log = l.State
 	}
-	st.nextRow += int64(len(a.rows))
+	st.nextRow += int64(len(a.Rows))
 	st.cache.put(list...)
 }
 

@@ -1,9 +1,8 @@
 package sqlite
 
 import (
-	"encoding/binary"
-
 	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/store/internal/placing"
 )
 
 // purging is a partition that a change set purges.
@@ -14,9 +13,9 @@ type purging struct {
 }
 
 // planPurge empties a partition: its segments, the state of all groups, its schedule and source ids.
-func (u *update) planPurge(t *tx, key core.PartitionKey, logs map[core.PartitionKey]*newLog) error {
+func (u *update) planPurge(t *tx, key core.PartitionKey, logs map[core.PartitionKey]core.LogState) error {
 	part := u.s.state.partitions[key]
-	if part == nil || logs[key] != nil {
+	if _, twice := logs[key]; part == nil || twice {
 		return nil
 	}
 	if err := u.s.loadIndex(key); err != nil {
@@ -27,7 +26,7 @@ func (u *update) planPurge(t *tx, key core.PartitionKey, logs map[core.Partition
 	}
 	p := &purging{part: part, log: part.log, rows: part.index.rows()}
 	p.log.Start, p.log.StartTotals = p.log.Head+1, p.log.HeadTotals
-	logs[key] = &newLog{log: p.log}
+	logs[key] = p.log
 	u.purged = append(u.purged, p)
 	for group, r := range part.rows {
 		plan := t.plans[core.RowKey{Partition: key, Group: group}]
@@ -120,41 +119,12 @@ func (u *update) writeSchedule(db *database) error {
 		seq++
 		err := db.exec(`INSERT INTO schedule (seq, due, partition, count, messages, bytes, created, expires, sources, header, body)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, seq, int64(e.Due), int64(n.Partition), int64(n.Count),
-			t.Messages, t.Bytes, t.Created, int64(n.Expires), encodeSources(n.Sources), n.Header, n.Body)
+			t.Messages, t.Bytes, t.Created, int64(n.Expires), placing.EncodeSources(n.Sources), n.Header, n.Body)
 		if err != nil {
 			return err
 		}
 	}
 	return db.exec("UPDATE meta SET value = ? WHERE name = 'schedule_seq'", seq)
-}
-
-func encodeSources(list []core.SegmentSource) []byte {
-	buf := []byte{}
-	for _, s := range list {
-		buf = binary.AppendUvarint(buf, uint64(s.Index)) //nolint:gosec // an index
-		buf = binary.AppendUvarint(buf, uint64(len(s.SourceID)))
-		buf = append(buf, s.SourceID...)
-	}
-	return buf
-}
-
-func decodeSources(buf []byte) ([]core.SegmentSource, error) {
-	var out []core.SegmentSource
-	for len(buf) > 0 {
-		i, n := binary.Uvarint(buf)
-		if n <= 0 {
-			return nil, core.Errorf(core.CodeFormat, "read schedule", "the source ids are damaged")
-		}
-		buf = buf[n:]
-		length, n := binary.Uvarint(buf)
-		if n <= 0 || length > uint64(len(buf)) || int(length) > len(buf)-n { //nolint:gosec // compared with a length
-			return nil, core.Errorf(core.CodeFormat, "read schedule", "the source ids are damaged")
-		}
-		buf = buf[n:]
-		out = append(out, core.SegmentSource{Index: int(i), SourceID: string(buf[:length])}) //nolint:gosec // written from an int
-		buf = buf[length:]
-	}
-	return out, nil
 }
 
 func (u *update) writeDeadLetters(db *database) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/store/internal/placing"
 )
 
 // Rows implements core.Browser. It reads the file, so that looking at a queue does not load it into memory.
@@ -108,7 +109,7 @@ func (d *database) scheduled(where string, args ...any) ([]core.ScheduledSegment
 		if err != nil {
 			return err
 		}
-		n.Sources, err = decodeSources(sources)
+		n.Sources, err = placing.DecodeSources(sources)
 		out = append(out, e)
 		return err
 	}, args...)

@@ -80,7 +80,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 		return nil, errors.Join(core.Errorf(core.CodeLocked, op, "another server is using %s", dir), s.lock.Close())
 	}
 	if err := s.open(ctx); err != nil {
-		return nil, errors.Join(classify(op, err), s.lock.Close())
+		return nil, errors.Join(classify(op, err), unlockFile(s.lock), s.lock.Close())
 	}
 	s.behind.start(s)
 	return s, nil

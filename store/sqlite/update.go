@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/store/internal/placing"
 )
 
 // Update implements core.Ledger. One server owns the store, so the lock on what Update reads and writes is s.writing.
@@ -50,14 +51,14 @@ func (s *Store) Update(ctx context.Context, p core.UpdateParams, fn func(core.Tx
 
 func (s *Store) commitUpdate(id uuid.UUID, u *update) error {
 	t := &transaction{op: "update", id: id, write: u.write, apply: u.apply}
-	if len(u.appended.rows) > 0 {
-		u.appended.rows[0].commit = id[:]
-		t.firstRow = u.appended.rows[0].row
+	if len(u.appended.Rows) > 0 {
+		u.appended.commit = id[:]
+		t.firstRow = u.appended.firstRow
 	}
 	if err := s.commit(t); err != nil {
 		return err
 	}
-	s.behind.appended(len(u.appended.rows), u.appended.bytes+len(u.rows)*512)
+	s.behind.appended(len(u.appended.Rows), u.appended.Bytes+len(u.rows)*512)
 	return nil
 }
 
@@ -134,12 +135,7 @@ func (t *tx) Read(p core.PartitionKey, offsets core.Runs) ([]core.Message, error
 }
 
 // Log implements core.Tx.
-func (t *tx) Log(p core.PartitionKey) (core.LogState, bool) {
-	if part := t.s.state.partitions[p]; part != nil {
-		return part.log, true
-	}
-	return core.LogState{}, false
-}
+func (t *tx) Log(p core.PartitionKey) (core.LogState, bool) { return t.s.state.logOf(p) }
 
 // DeadLetter implements core.Tx.
 func (t *tx) DeadLetter(id uuid.UUID) (d core.DeadLetter, ok bool, err error) {
@@ -166,29 +162,24 @@ type update struct {
 // planUpdate checks a change set against memory and decides what to write. A conflict without an update is a moved head.
 func (s *Store) planUpdate(now core.Time, t *tx, c *core.ChangeSet) (*update, error) {
 	const op = "update"
-	if err := checkSegments(op, c.Segments); err != nil {
+	if err := placing.Check(op, c.Segments); err != nil {
 		return nil, err
 	}
 	u := &update{s: s, now: now, c: c, lastSeq: s.state.lastSeq}
-	u.placed, _ = s.state.admit(c.Segments)
-	for i := range u.placed {
-		switch {
-		case u.placed[i].Gone:
-			return nil, &core.Error{Code: core.CodeNoPartition, Op: op, Item: i}
-		case u.placed[i].First == 0:
-			return nil, &core.Error{Code: core.CodeConflict, Op: op, Item: i}
-		}
+	u.placed, _ = placing.Admit(c.Segments, s.state.logOf)
+	if err := placing.AllIn(op, u.placed); err != nil {
+		return nil, err
 	}
 	if err := s.state.check(t, c); err != nil {
 		return u, err
 	}
-	logs := make(map[core.PartitionKey]*newLog, 8)
+	logs := make(map[core.PartitionKey]core.LogState, len(c.Purge))
 	for _, key := range c.Purge {
 		if err := u.planPurge(t, key, logs); err != nil {
 			return u, err
 		}
 	}
-	u.appended = s.state.plan(now, c.Segments, u.placed, logs)
+	u.appended = &appending{Plan: placing.New(now, c.Segments, u.placed, s.state.logOf, logs), firstRow: s.state.nextRow}
 	return u, u.planRows(t)
 }
 
@@ -231,7 +222,7 @@ func (s *state) check(t *tx, c *core.ChangeSet) error {
 		if s.partitions[seg.Partition] == nil {
 			return core.Errorf(core.CodeNoPartition, op, "partition %d does not exist", seg.Partition)
 		}
-		if err := checkSegments(op, []core.NewSegment{*seg}); err != nil {
+		if err := placing.Check(op, []core.NewSegment{*seg}); err != nil {
 			return err
 		}
 	}

@@ -147,7 +147,7 @@ func (c *conn) fill() error {
 	if n > 0 {
 		return nil
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

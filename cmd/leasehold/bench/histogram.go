@@ -20,28 +20,29 @@ type histogram struct {
 }
 
 // slot is the index of a value in µs.
-func slot(us uint64) int {
+func slot(us uint64) uint64 {
 	if us < 1<<subBits {
-		return int(us)
+		return us
 	}
-	shift := bits.Len64(us) - subBits - 1
-	if shift >= octaves {
-		return len((*histogram)(nil).counts) - 1
+	if us >= 1<<(subBits+octaves) {
+		return (octaves+1)<<subBits - 1
 	}
-	return (shift+1)<<subBits | int(us>>shift)&(1<<subBits-1)
+	shift := uint64(bits.Len64(us>>subBits)) - 1 //nolint:gosec // a small number
+	return (shift+1)<<subBits | us>>shift&(1<<subBits-1)
 }
 
 // value is the lowest value in µs of a slot.
-func value(slot int) uint64 {
-	shift := slot>>subBits - 1
-	if shift <= 0 {
-		return uint64(slot)
+func value(slot uint64) uint64 {
+	octave := slot >> subBits
+	if octave <= 1 {
+		return slot
 	}
-	return (1<<subBits | uint64(slot)&(1<<subBits-1)) << shift
+	return (1<<subBits | slot&(1<<subBits-1)) << (octave - 1)
 }
 
 func (h *histogram) add(d time.Duration) {
-	h.counts[slot(uint64(max(0, d.Microseconds())))]++
+	us := uint64(max(0, d.Microseconds()))
+	h.counts[slot(us)]++
 	h.n++
 }
 
@@ -55,12 +56,13 @@ func (h *histogram) merge(other *histogram) {
 // quantile returns the latency that the share q of all did not exceed, in ms;
 // 0 for an empty histogram.
 func (h *histogram) quantile(q float64) float64 {
-	rank := uint64(q * float64(h.n))
-	var seen uint64
-	for i, n := range h.counts {
-		if seen += uint64(n); n > 0 && seen > rank || seen == h.n && h.n > 0 {
+	rank := min(uint64(q*float64(h.n)), h.n-1)
+	var seen, i uint64
+	for _, n := range h.counts {
+		if seen += uint64(n); seen > rank && h.n > 0 {
 			return float64(value(i)) / 1000
 		}
+		i++
 	}
 	return 0
 }

@@ -18,6 +18,7 @@ type parkedCmd struct {
 	Polls   int           `default:"10000" help:"Long polls to park, each on a connection of its own."`
 	Queues  int           `default:"100" help:"Queues that they wait for."`
 	Idle    time.Duration `default:"10s" help:"Time over which the CPU of the idle server is measured."`
+	Wait    time.Duration `default:"2s" help:"Time that the server is given to park the polls, and to wake those that it should and no others."`
 	Binary  string        `help:"Program to start instead of this one." placeholder:"FILE" type:"path"`
 	Scratch string        `help:"Folder for the store. Default: the system's." placeholder:"DIR" type:"path"`
 	JSON    bool          `name:"json" help:"Write JSON."`
@@ -26,8 +27,6 @@ type parkedCmd struct {
 const (
 	// pollTimeout is longer than the whole measurement, in ms on the wire.
 	pollTimeout = 10 * time.Minute
-	// wakeWait is how long a push has to wake whom it should, and nobody else.
-	wakeWait = 2 * time.Second
 	// pollBuffer is enough for the answer of a poll.
 	pollBuffer = 2048
 	// dialers bounds how many connections are opened at once.
@@ -99,7 +98,6 @@ type parked struct {
 	log   io.Writer
 	polls sync.WaitGroup
 	wakes chan wake
-	took  histogram
 	out   parkedResult
 }
 
@@ -119,7 +117,7 @@ func (m *parked) measure(p *process) error {
 	if err := m.park(); err != nil {
 		return err
 	}
-	time.Sleep(wakeWait) // for the last of them to be parked
+	time.Sleep(m.cmd.Wait) // for the last of them to be parked
 	start, _ := p.usage()
 	time.Sleep(m.cmd.Idle)
 	end, _ := p.usage()
@@ -164,42 +162,39 @@ func (m *parked) poll(c *conn, queue int) {
 	m.wakes <- w
 }
 
-// push pushes single messages to some queues, then several at once to one, and
-// counts who wakes.
+// push pushes single messages to some queues and several at once to another,
+// then counts who wakes.
 func (m *parked) push(c *conn) error {
-	for q := range min(10, m.cmd.Queues) {
-		if err := m.pushAndCount(c, q, 1); err != nil {
+	pushes := map[int]int{}
+	for q := range min(10, m.cmd.Queues-1) {
+		pushes[q] = 1
+	}
+	if many := min(5, m.cmd.Polls/m.cmd.Queues); many > 0 {
+		pushes[m.cmd.Queues-1] = many
+	}
+	sent := map[int]time.Time{}
+	for q, n := range pushes {
+		s := m.spec(q)
+		s.batch = n
+		sent[q] = time.Now()
+		if err := call(c, queen{}.push(s, 0).next(), 201); err != nil {
 			return err
 		}
+		m.out.Pushed += n
 	}
-	each := m.cmd.Polls / m.cmd.Queues
-	return m.pushAndCount(c, m.cmd.Queues-1, min(5, each-1))
-}
-
-// pushAndCount pushes n messages to a queue and waits for as many polls of
-// that queue, and for nobody else.
-func (m *parked) pushAndCount(c *conn, queue, n int) error {
-	if n < 1 {
-		return nil
-	}
-	s := m.spec(queue)
-	s.batch = n
-	at := time.Now()
-	if _, err := call(c, queen{}.push(s, 0).next(), 201); err != nil {
-		return err
-	}
-	m.out.Pushed += n
-	late := time.After(wakeWait)
+	late := time.After(m.cmd.Wait)
+	var took histogram
 	for {
 		select {
 		case w := <-m.wakes:
 			m.out.Woken++
-			if w.err != nil || w.wrong || w.queue != queue {
+			if pushes[w.queue]--; w.err != nil || w.wrong || pushes[w.queue] < 0 {
 				m.out.Wrong++
+				continue
 			}
-			m.took.add(w.at.Sub(at))
+			took.add(w.at.Sub(sent[w.queue]))
 		case <-late:
-			m.out.WakeP50, m.out.WakeMax = m.took.quantile(.5), m.took.quantile(1)
+			m.out.WakeP50, m.out.WakeMax = took.quantile(.5), took.quantile(1)
 			return nil
 		}
 	}

@@ -12,20 +12,18 @@ type queen struct{}
 func (queen) create(c *conn, s *spec) error {
 	var b builder
 	b.body = fmt.Appendf(nil, `{"queue":%q,"options":{"leaseTime":600}}`, s.queue)
-	_, err := call(c, b.post(s, "/api/v1/configure"), 200, 201)
-	return err
+	return call(c, b.post(s, "/api/v1/configure"), 200, 201)
 }
 
 func (queen) drop(c *conn, s *spec) error {
-	_, err := call(c, bare(s, "DELETE", "/api/v1/resources/queues/"+s.queue), 200, 204)
-	return err
+	return call(c, bare(s, "DELETE", "/api/v1/resources/queues/"+s.queue), 200, 204)
 }
 
 func (queen) push(s *spec, client int) *template {
 	// Clients begin far apart, so that they seldom meet in a partition.
-	t := &template{partitions: s.partitions, partition: client * apart % s.partitions}
+	t := &template{partitions: uint64(s.partitions), partition: uint64(client * apart % s.partitions)} //nolint:gosec // not negative
 	var b builder
-	var partitionAt, nameAt []int
+	partitionAt, nameAt := make([]int, 0, s.batch), make([]int, 0, s.batch)
 	payload := text(max(0, s.payload-2))
 	b.body = append(b.body, `{"items":[`...)
 	for i := range s.batch {

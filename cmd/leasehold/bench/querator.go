@@ -18,15 +18,13 @@ type queratorProto struct{ querator }
 func (querator) create(c *conn, s *spec) error {
 	var b builder
 	b.body = fmt.Appendf(nil, `{"queue_name":%q,"lease_timeout":"10m","expire_timeout":"24h","requested_partitions":%d}`, s.queue, s.partitions)
-	_, err := call(c, b.post(s, "/v1/queues.create"), 200)
-	return err
+	return call(c, b.post(s, "/v1/queues.create"), 200)
 }
 
 func (querator) drop(c *conn, s *spec) error {
 	var b builder
 	b.body = fmt.Appendf(nil, `{"queue_name":%q,"force":true}`, s.queue)
-	_, err := call(c, b.post(s, "/v1/queues.delete"), 200)
-	return err
+	return call(c, b.post(s, "/v1/queues.delete"), 200)
 }
 
 func (querator) push(s *spec, _ int) *template {
@@ -117,7 +115,7 @@ func appendNumber(to []byte, field uint64, v int) []byte {
 	if v == 0 {
 		return to
 	}
-	return binary.AppendUvarint(binary.AppendUvarint(to, field<<3), uint64(v))
+	return binary.AppendUvarint(binary.AppendUvarint(to, field<<3), uint64(v)) //nolint:gosec // never negative
 }
 
 func (queratorProto) push(s *spec, _ int) *template {

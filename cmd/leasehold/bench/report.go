@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -221,7 +222,7 @@ func table(results []result, to io.Writer) error {
 			r.Load, number(r.PerSecond, "%.0f"), number(100*r.Spread, "%.0f%%"), number(r.FloorPerSecond, "%.0f"), number(100*r.Ratio, "%.0f%%"),
 			number(100*r.RatioMin, "%.0f") + "-" + number(100*r.RatioMax, "%.0f%%"), number(r.DurablePerSecond, "%.0f"),
 			number(r.P50, "%.2f"), number(r.P99, "%.2f"), number(r.CPU, "%.1f"), number(r.FloorCPU, "%.1f"), number(r.OwnCPU, "%.1f"),
-			number(r.Written, "%.0f B"), number(float64(r.RSS)/1e6, "%.0f"), fmt.Sprint(r.Failures),
+			number(r.Written, "%.0f B"), number(float64(r.RSS)/1e6, "%.0f"), strconv.FormatInt(r.Failures, 10),
 		}
 		if compared {
 			cells = append(cells, number(r.ComparePerSecond, "%.0f"), number(r.CompareRatio, "%.2f"),

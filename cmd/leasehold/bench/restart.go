@@ -16,15 +16,16 @@ import (
 
 // restartCmd measures what a full store costs a server that starts on it.
 type restartCmd struct {
-	Messages   int    `default:"1000000" help:"Messages that wait in the store."`
-	Partitions int    `default:"10000" help:"Partitions that they are spread over."`
-	Batch      int    `default:"1" help:"Messages per push; 1 is the dearest for the index."`
-	Clients    int    `default:"256" help:"Producers that fill the store."`
-	Payload    int    `default:"100" help:"Bytes per message."`
-	Runs       int    `default:"5" help:"Starts, of which the median is shown."`
-	Binary     string `help:"Program to start instead of this one." placeholder:"FILE" type:"path"`
-	Scratch    string `help:"Folder for the store, on the disk to be measured. Default: the system's." placeholder:"DIR" type:"path"`
-	JSON       bool   `name:"json" help:"Write JSON."`
+	Messages   int           `default:"1000000" help:"Messages that wait in the store."`
+	Partitions int           `default:"10000" help:"Partitions that they are spread over."`
+	Batch      int           `default:"1" help:"Messages per push; 1 is the dearest for the index."`
+	Clients    int           `default:"256" help:"Producers that fill the store."`
+	Payload    int           `default:"100" help:"Bytes per message."`
+	Runs       int           `default:"5" help:"Starts, of which the median is shown."`
+	Idle       time.Duration `default:"2s" help:"Time that a server is given to come to rest before its memory is read."`
+	Binary     string        `help:"Program to start instead of this one." placeholder:"FILE" type:"path"`
+	Scratch    string        `help:"Folder for the store, on the disk to be measured. Default: the system's." placeholder:"DIR" type:"path"`
+	JSON       bool          `name:"json" help:"Write JSON."`
 }
 
 // frugal makes the collector run so often that memory resident is close to
@@ -133,7 +134,7 @@ func (m *restart) fill(ctx context.Context, dir string, n int, rss *int64) error
 	}
 	err = m.push(c.addr, n)
 	if rss != nil {
-		time.Sleep(2 * time.Second)
+		time.Sleep(m.cmd.Idle)
 		u, _ := c.process().usage()
 		*rss = u.rss
 	}
@@ -156,7 +157,7 @@ func (m *restart) push(addr string, n int) error {
 				if at >= n {
 					return
 				}
-				cl.push.partition = at / s.batch % s.partitions
+				cl.push.partition = uint64(at / s.batch % s.partitions) //nolint:gosec // not negative
 				if _, err := cl.pushOnce(); err != nil {
 					cl.failures, cl.failure = 1, err
 				}
@@ -211,13 +212,13 @@ func (m *restart) touch(ctx context.Context, dir string) (seconds float64, rss i
 			defer cn.close()
 			for p := i; p < m.cmd.Partitions && failures[i] == nil; p += clients {
 				path := fmt.Sprintf("/api/v1/pop/queue/restart/partition/p%0*d?batch=1&autoAck=true", partitionDigits, p)
-				_, failures[i] = call(cn, bare(m.spec(c.addr), "GET", path), 200)
+				failures[i] = call(cn, bare(m.spec(c.addr), "GET", path), 200)
 			}
 		})
 	}
 	done.Wait()
 	seconds = time.Since(began).Seconds()
-	time.Sleep(2 * time.Second)
+	time.Sleep(m.cmd.Idle)
 	u, _ := c.process().usage()
 	return seconds, u.rss, errors.Join(errors.Join(failures...), c.stop())
 }

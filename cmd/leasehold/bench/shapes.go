@@ -94,7 +94,8 @@ func floorRoutes(protocol string, single bool) []floorRoute {
 		}
 		return []floorRoute{
 			{"POST", "/api/v1/push", opPush, func() any { return new(queenPush) }},
-			{"GET", "/api/v1/pop/queue/:queue", opClaim, nil}, settle,
+			{"GET", "/api/v1/pop/queue/:queue", opClaim, nil},
+			settle,
 		}
 	case "querator":
 		return []floorRoute{

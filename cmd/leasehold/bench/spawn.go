@@ -66,7 +66,7 @@ func startFloor(ctx context.Context, plan floorPlan) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, name, "bench", "floor") //nolint:gosec // it is this program
+	cmd := exec.CommandContext(ctx, name, "bench", "floor")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -118,7 +118,7 @@ func startServer(ctx context.Context, p serverPlan) (*child, error) {
 	if p.store != "" {
 		args = append(args, "--store", p.store)
 	}
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // the user names the program
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(cleanEnvironment(), p.env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopTimeout

@@ -1,0 +1,150 @@
+package bench_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/cmd/leasehold/app"
+	"github.com/leasehold/leasehold/cmd/leasehold/bench"
+)
+
+// TestMain lets the test binary be the program that the command starts.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "bench") {
+		os.Exit(app.Main(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// run calls the command and returns its exit code and output.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = bench.Main(args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// measure runs loads on a server that the command starts, and decodes the JSON.
+func measure(t *testing.T, args ...string) []map[string]any {
+	t.Helper()
+	args = append([]string{"--spawn", "--json", "--runs", "1", "--seconds", "0.15", "--warmup", "20ms", "--scratch", t.TempDir()}, args...)
+	code, stdout, stderr := run(t, args...)
+	require.Zero(t, code, stderr)
+	var results []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &results), stdout)
+	return results
+}
+
+func TestEveryLoadThroughEveryProtocol(t *testing.T) {
+	loads := []string{"push:1x4", "push:10x2", "settle:1x4", "settle:10x2", "both:1x2", "both:10x2"}
+	for _, protocol := range []string{"queen", "querator", "cfqueues"} {
+		t.Run(protocol, func(t *testing.T) {
+			results := measure(t, "--protocol", protocol, "--loads", strings.Join(loads, ","), "--backlog", "2000")
+			require.Len(t, results, len(loads))
+			for i, r := range results {
+				require.Equal(t, loads[i], r["load"])
+				require.Equal(t, protocol, r["protocol"])
+				require.Zero(t, r["failures"], r)
+				for _, name := range []string{"per_second", "floor_per_second", "ratio", "p50_ms", "p99_ms", "durability_floor_per_second", "rss_bytes"} {
+					require.Greater(t, r[name], 0.0, "%s of %v", name, r)
+				}
+				require.GreaterOrEqual(t, r["p99_ms"], r["p50_ms"])
+			}
+		})
+	}
+}
+
+func TestGroupsEachGetEveryMessage(t *testing.T) {
+	r := measure(t, "--loads", "settle:10x4", "--groups", "2", "--backlog", "1000", "--partitions", "4", "--no-floors")[0]
+	require.Zero(t, r["failures"])
+	require.Greater(t, r["per_second"], 0.0)
+	require.NotContains(t, r, "ratio")
+}
+
+func TestOpenLoopSendsAtItsRate(t *testing.T) {
+	r := measure(t, "--loads", "push:10x4", "--rate", "500", "--seconds", "0.5", "--store", "memory:")[0]
+	require.InDelta(t, 500, r["per_second"], 200)
+	require.InDelta(t, 500, r["floor_per_second"], 200)
+}
+
+func TestCompareTakesTurns(t *testing.T) {
+	r := measure(t, "--loads", "push:10x2", "--no-floors", "--store", "memory:", "--compare", other(t))[0]
+	require.Greater(t, r["compare_per_second"], 0.0)
+	require.InDelta(t, r["per_second"].(float64)/r["compare_per_second"].(float64), r["compare_ratio"], 1e-6)
+}
+
+func TestTransactionIDsAreAllNew(t *testing.T) {
+	r := measure(t, "--loads", "push:10x4", "--ids", "--no-floors")[0]
+	require.Zero(t, r["failures"], "a repeated id is answered as a duplicate, which is a failure here")
+}
+
+func TestTableNamesWhatWasMeasured(t *testing.T) {
+	code, stdout, stderr := run(t, "--spawn", "--store", "memory:", "--loads", "push:10x2", "--runs", "2", "--seconds", "0.1", "--warmup", "10ms")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "of floor")
+	require.Contains(t, stdout, "push:10x2")
+	require.Contains(t, stderr, "round 2 of 2")
+}
+
+func TestWrongUse(t *testing.T) {
+	for name, args := range map[string][]string{
+		"no server":         {"--loads", "push:1x1"},
+		"two servers":       {"--url", "http://127.0.0.1:1", "--spawn"},
+		"unknown protocol":  {"--spawn", "--protocol", "amqp"},
+		"unknown load":      {"--spawn", "--loads", "pull:1x1"},
+		"load of nothing":   {"--spawn", "--loads", "push:0x1"},
+		"batch too large":   {"--spawn", "--protocol", "cfqueues", "--loads", "push:101x1"},
+		"groups":            {"--spawn", "--protocol", "querator", "--groups", "2"},
+		"no rounds":         {"--spawn", "--runs", "0"},
+		"header":            {"--spawn", "--header", "token"},
+		"URL with a path":   {"--url", "http://127.0.0.1:1/api"},
+		"URL with TLS":      {"--url", "https://127.0.0.1:1"},
+		"protobuf to Queen": {"--spawn", "--encoding", "protobuf", "--no-floors"},
+		"restart":           {"restart", "--messages", "1"},
+		"parked":            {"parked", "--polls", "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, args...)
+			require.Equal(t, 2, code, stderr)
+			require.Empty(t, stdout)
+			require.NotEmpty(t, stderr)
+		})
+	}
+}
+
+func TestServerThatIsNotThere(t *testing.T) {
+	code, _, stderr := run(t, "--url", "http://127.0.0.1:1", "--loads", "push:1x1")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "127.0.0.1:1")
+}
+
+func TestServerThatDoesNotStart(t *testing.T) {
+	code, _, stderr := run(t, "--spawn", "--store", "redis://x", "--loads", "push:1x1")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "start server")
+}
+
+func TestRestart(t *testing.T) {
+	code, stdout, stderr := run(t, "restart", "--messages", "2000", "--partitions", "20", "--clients", "8", "--runs", "2", "--idle", "50ms", "--json", "--scratch", t.TempDir())
+	require.Zero(t, code, stderr)
+	var r map[string]float64
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.Greater(t, r["ready_seconds"], 0.0)
+	require.Greater(t, r["store_bytes"], 2000*100.0)
+	require.Greater(t, r["rss_touched_bytes"], 0.0)
+}
+
+func TestParked(t *testing.T) {
+	code, stdout, stderr := run(t, "parked", "--polls", "60", "--queues", "6", "--idle", "100ms", "--wait", "300ms", "--json", "--scratch", t.TempDir())
+	require.Zero(t, code, stderr)
+	var r map[string]float64
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.InDelta(t, 10, r["pushed"], 0)
+	require.InDelta(t, 10, r["woken"], 0)
+	require.Zero(t, r["woken_wrongly"])
+}
