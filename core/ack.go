@@ -41,9 +41,10 @@ func (e *Engine) Ack(ctx context.Context, acks []Ack) ([]Acked, error) {
 	}
 	for i, err := range e.submitAll(ops) {
 		for j, at := range groups[i].index {
-			out[at] = groups[i].out[j]
 			if err != nil {
 				out[at] = Acked{Err: err}
+			} else {
+				out[at] = groups[i].out[j]
 			}
 		}
 	}

@@ -128,14 +128,24 @@ func (c *catalog) addPart(en *entry, pl PartitionLog) *part {
 		p = &part{Partition: pl.Partition, entry: en, log: pl.Log}
 		p.dedup.empty, p.sources = pl.Log.Head == 0, pl.Log.Head > 0
 		en.names[pl.Name] = p
-		en.list = append(en.list[:len(en.list):len(en.list)], p)
-		slices.SortFunc(en.list, func(a, b *part) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+		en.insert(p)
 	}
 	en.mu.Unlock()
 	c.mu.Lock()
 	c.parts[p.ID], c.byKey[p.Key] = p, p
 	c.mu.Unlock()
 	return p
+}
+
+// insert puts a partition into the list by its ordinal. Readers hold the list as it was: what they can see of it never changes.
+func (en *entry) insert(p *part) {
+	if n := len(en.list); n == 0 || en.list[n-1].Ordinal < p.Ordinal {
+		en.list = append(en.list, p)
+		return
+	}
+	list := append(slices.Clip(slices.Clone(en.list)), p)
+	slices.SortFunc(list, func(a, b *part) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	en.list = list
 }
 
 func (c *catalog) replace(en *entry, q *Queue) {

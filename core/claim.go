@@ -114,7 +114,7 @@ func (e *Engine) Claim(ctx context.Context, p ClaimParams) (Claimed, error) {
 		<-c.done
 	case <-ctx.Done():
 		if c.state.CompareAndSwap(claimWaiting, claimEnded) {
-			e.post(func() { e.unpark(c) })
+			_ = e.call(func() { e.unpark(c) }) // so that who asks next no longer sees it; a closing engine forgets it anyway
 			return Claimed{}, WrapError(CodeCanceled, "claim", ctx.Err())
 		}
 		e.post(func() { e.cancel(c, ctx.Err()) })
@@ -216,7 +216,7 @@ func (c *claimReq) matches(q *Queue) bool {
 // join puts a claim into the line of its group on one queue, registering a group that is new there.
 func (e *Engine) join(ctx context.Context, c *claimReq, en *entry) error {
 	if en.gone.Load() {
-		return Errorf(CodeClosed, "claim", "the queue is being deleted")
+		return Errorf(CodeDeleted, "claim", "the queue is being deleted")
 	}
 	if en.q().Options.DeliveryPaused && c.entry != nil {
 		return Errorf(CodePaused, "claim", "delivery of queue %q is paused", en.q().Name)

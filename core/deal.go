@@ -99,6 +99,7 @@ func (p *pass) take(c *claimReq, ed *edit, left, bytes int64) (n, size int64) {
 		if len(t.runs) > 0 {
 			got = []taken{t}
 			if c.p.AutoAck {
+				ed.row.Frontier.Retries, ed.moved = 0, true
 				p.freeSources(ed, t.runs)
 			}
 		}

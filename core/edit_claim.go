@@ -262,7 +262,7 @@ func (e *edit) takeShared(w want) (out []taken, expired Runs) {
 func (e *edit) grant(w want, rs Runs, held Totals, attempts int32, turn Turn, turnAt Time) taken {
 	first, last := rs[0].First, rs[len(rs)-1].Last
 	for _, g := range e.open {
-		if g.attempts != attempts || g.until != w.until || g.protocol != w.protocol || (g.turn != turn && !w.anyOrder) {
+		if g.attempts != attempts || g.until != w.until || g.protocol != w.protocol || g.turn != turn && (!w.anyOrder || g.turn == 0 || turn == 0) {
 			continue
 		}
 		b := &e.batches[e.index(g.batch)]

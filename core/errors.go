@@ -47,7 +47,7 @@ const (
 	CodePaused
 	// CodeOverloaded marks a request that found its waiting room full.
 	CodeOverloaded
-	// CodeClosed marks a request that met a queue being deleted or a server shutting down.
+	// CodeClosed marks a request that met a server shutting down.
 	CodeClosed
 	// CodeConflict marks a change that lost against a concurrent one and may be tried again.
 	CodeConflict
@@ -65,6 +65,8 @@ const (
 	CodeReadOnly
 	// CodeCanceled marks a request whose caller went away.
 	CodeCanceled
+	// CodeDeleted marks a request that met the deletion of its queue.
+	CodeDeleted
 	// CodeUnimplemented marks an operation that this build does not have.
 	CodeUnimplemented
 )
@@ -73,7 +75,7 @@ var codeNames = [...]string{
 	"internal", "invalid", "too_large", "no_queue", "queue_exists", "queue_in_use", "no_partition",
 	"no_message", "not_leased", "no_consumer", "lease_lost", "committed", "unresolvable", "duplicate",
 	"nothing", "duplicate_client", "paused", "overloaded", "closed", "conflict", "unavailable", "unknown",
-	"full", "locked", "format", "read_only", "canceled", "unimplemented",
+	"full", "locked", "format", "read_only", "canceled", "deleted", "unimplemented",
 }
 
 // String returns the code's name in snake case, as logs and metrics show it.

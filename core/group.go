@@ -71,9 +71,7 @@ func (e *Engine) groupOf(ctx context.Context, en *entry, name string) (*group, e
 		h := g.hint(p)
 		h.exists, h.frontier, h.exclusiveUntil = true, r.Frontier.Offset, r.ExclusiveUntil
 		h.covered, h.leased, h.waiting = r.CoveredAbove.Messages, r.Leased.Messages, r.Waiting.Messages
-		if r.NextWaiting != 0 && r.NextWaiting <= now {
-			h.due = r.Waiting.Messages
-		}
+		h.due = r.Waiting.Messages - r.Later.Messages
 	}
 	en.groups[name] = g
 	for _, p := range en.partitions() {
@@ -94,7 +92,7 @@ func (g *group) hint(p *part) *hint {
 
 // unleased estimates how many messages of the partition are in the log and not leased.
 func (h *hint) unleased() int64 {
-	return max(0, h.part.log.Head-max(h.frontier, h.part.log.Start-1)-h.covered) + h.waiting
+	return max(0, h.part.log.Head-max(h.frontier, h.part.log.Start-1)-h.covered) + h.due
 }
 
 // claimable reports whether a claim on the partition may succeed at now.
@@ -133,6 +131,9 @@ func (e *Engine) appended(p *part) {
 	for _, g := range p.entry.groups {
 		h := g.hint(p)
 		h.dry = false
+		if h.visibleAt != 0 && p.log.Head-h.frontier >= bufferFull && p.entry.q().Options.Queen.WindowBufferSeconds > 0 {
+			h.visibleAt = 0 // a window buffer that is full ends early
+		}
 		e.offer(h)
 	}
 }

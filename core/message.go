@@ -44,6 +44,8 @@ type Labels struct {
 	SourceID string
 	// DelaySeconds is the delay that the push asked for, shown by Cloudflare pulls; 0 is none.
 	DelaySeconds int32
+	// Imported tells that the message came with a state that it had elsewhere (Querator's storage import).
+	Imported bool
 }
 
 // MessageHeader is what claims, windows and counts need of a message. Everything but

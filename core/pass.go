@@ -165,7 +165,7 @@ func (p *pass) appendDead(target *part, from *part, m *Message, b *Batch) {
 		ref.Turn, ref.Second = b.Turn, b.TurnAt.Second()
 	}
 	n := *m
-	n.Attempts, n.TransactionID, n.Hash = 0, "", 0
+	n.Attempts, n.TransactionID, n.Hash, n.Imported = 0, "", 0, false
 	if q := from.entry.q(); b.Protocol != ProtocolCloudflare && (q.Options.Querator != nil || q.Options.Cloudflare == nil) {
 		n.CreatedAt = p.now
 	}

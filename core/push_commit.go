@@ -23,7 +23,7 @@ func (e *Engine) admitPushes(reqs []*pushReq) []*pushReq {
 		}
 		switch {
 		case gone && !r.params.Create:
-			r.fail(Errorf(CodeClosed, "push", "the queue is being deleted"))
+			r.fail(Errorf(CodeDeleted, "push", "the queue is being deleted"))
 		case gone:
 			go e.repush(r)
 		case held != nil:
@@ -104,7 +104,7 @@ func (e *Engine) placePushes(ctx context.Context, reqs []*pushReq) ([]*pushReq, 
 	}
 	for i, s := range slots {
 		if made[i].Key == 0 {
-			return reqs, Errorf(CodeClosed, "push", "the queue is being deleted")
+			return reqs, Errorf(CodeDeleted, "push", "the queue is being deleted")
 		}
 		s.g.part = e.cat.addPart(s.g.entry, made[i])
 	}

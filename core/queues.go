@@ -233,7 +233,7 @@ func (q *Queue) clone() Queue {
 	return c
 }
 
-// DeleteQueue removes a queue and everything in it; waiting claims end with CodeClosed. CodeQueueInUse when
+// DeleteQueue removes a queue and everything in it; waiting claims end with CodeDeleted. CodeQueueInUse when
 // evenInUse is false and another queue names it as its dead queue.
 func (e *Engine) DeleteQueue(ctx context.Context, name string, evenInUse bool) error {
 	var err error

@@ -9,13 +9,7 @@ import (
 
 // relog reads the logs of partitions again whose segments were deleted.
 func (e *Engine) relog(ctx context.Context, refs []SegmentRef) {
-	queues := map[*entry]bool{}
-	for i := range refs {
-		if p := e.cat.partByKey(refs[i].Partition); p != nil {
-			queues[p.entry] = true
-		}
-	}
-	for en := range queues {
+	for en := range e.queuesOf(refs) {
 		logs, err := e.store.Partitions(ctx, en.q().ID)
 		if err != nil {
 			e.log.ErrorContext(ctx, "the partitions of a queue cannot be read", "queue", en.q().Name, "error", err)
@@ -28,6 +22,17 @@ func (e *Engine) relog(ctx context.Context, refs []SegmentRef) {
 		}
 		en.changes.Add(1)
 	}
+}
+
+// queuesOf returns the queues in which segments lie.
+func (e *Engine) queuesOf(refs []SegmentRef) map[*entry]bool {
+	queues := map[*entry]bool{}
+	for i := range refs {
+		if p := e.cat.partByKey(refs[i].Partition); p != nil {
+			queues[p.entry] = true
+		}
+	}
+	return queues
 }
 
 // retain deletes the segments that the rules of their queue no longer keep.
@@ -95,15 +100,20 @@ func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) error {
 	return nil
 }
 
-// settleMissing settles what was pending in segments that were deleted by their age.
+// settleMissing settles what was pending in segments that were deleted, and drops what covered them.
 func (e *Engine) settleMissing(rows []RowSummary, removed []SegmentRef) {
 	last := map[PartitionKey]int64{}
 	for i := range removed {
-		last[removed[i].Partition] = max(last[removed[i].Partition], removed[i].Last)
+		key := removed[i].Partition
+		last[key] = max(last[key], removed[i].Last)
+		if p := e.cat.partByKey(key); p != nil {
+			last[key] = max(last[key], p.log.Start-1)
+		}
 	}
 	op := &opReq{}
 	for i := range rows {
-		if first := rows[i].OldestPending; first != 0 && first <= last[rows[i].Key.Partition] {
+		r, upto := &rows[i], last[rows[i].Key.Partition]
+		if r.OldestPending != 0 && r.OldestPending <= upto || r.CoveredAbove.Messages > 0 && r.Frontier.Offset < upto {
 			op.rows = append(op.rows, RowRequest{Key: rows[i].Key, Must: true, All: true})
 		}
 	}

@@ -217,6 +217,9 @@ func appendRecord(buf []byte, m *Message) []byte {
 	if l.DelaySeconds != 0 {
 		flags |= 1 << 6
 	}
+	if l.Imported {
+		flags |= 1 << 7
+	}
 	buf = append(buf, byte(l.ContentType), flags)
 	for _, s := range []string{l.Encoding, l.Kind, l.Reference, l.TraceID, l.Subject, l.SourceID} {
 		if s != "" {
@@ -242,6 +245,7 @@ func decodeRecord(buf []byte, m *Message) error {
 	if flags&(1<<6) != 0 {
 		m.DelaySeconds = int32(d.varint())
 	}
+	m.Imported = flags&(1<<7) != 0
 	if d.bad || len(d.buf) != int(m.Size) {
 		return Errorf(CodeFormat, "decode segment body", "record of message %s is damaged", m.ID)
 	}

@@ -31,7 +31,7 @@ func (e *Engine) admitOps(ops []*opReq) []*opReq {
 	for _, op := range ops {
 		switch {
 		case op.entry != nil && op.entry.gone.Load():
-			op.err = Errorf(CodeClosed, "settle", "the queue is being deleted")
+			op.err = Errorf(CodeDeleted, "settle", "the queue is being deleted")
 			close(op.done)
 		case op.entry != nil && op.entry.held:
 			op.entry.heldOps = append(op.entry.heldOps, op)
@@ -326,5 +326,13 @@ func (e *Engine) dropStale(ctx context.Context, stales []stale, now Time) bool {
 		return false
 	}
 	e.relog(ctx, remove)
+	for en := range e.queuesOf(remove) {
+		rows, err := e.store.Rows(ctx, RowsParams{Queue: en.q().ID, Now: now})
+		if err != nil {
+			e.log.ErrorContext(ctx, "the groups of a queue cannot be read", "queue", en.q().Name, "error", err)
+			continue
+		}
+		e.settleMissing(rows, remove)
+	}
 	return true
 }

@@ -114,7 +114,7 @@ func (e *Engine) endWaiting() {
 
 // forget ends everything that waits on a queue that is gone.
 func (e *Engine) forget(en *entry) {
-	err := Errorf(CodeClosed, "claim", "the queue is being deleted")
+	err := Errorf(CodeDeleted, "claim", "the queue is being deleted")
 	for _, g := range en.groups {
 		for _, c := range g.waiting {
 			if c.entry != nil {

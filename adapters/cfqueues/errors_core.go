@@ -20,6 +20,7 @@ var coreErrors = map[core.Code]apiError{
 	core.CodeInvalid:    {status: http.StatusBadRequest, code: codeBodyInvalid, message: "Invalid request"},
 	core.CodeTooLarge:   {status: http.StatusRequestEntityTooLarge, code: codeMessageSize, message: "MessageSizeOutOfBounds"},
 	core.CodeNoQueue:    *errQueueNotFound(),
+	core.CodeDeleted:    *errQueueNotFound(),
 	core.CodePaused:     *errPaused(),
 	core.CodeNoConsumer: *errPullDisabled(),
 	core.CodeOverloaded: {status: http.StatusTooManyRequests, code: codeOverloaded, message: "QueueOverloaded", retryAfter: waitOverloaded},
@@ -53,7 +54,7 @@ func fromCore(err error) *apiError {
 // fromMessages is fromCore for the message routes, where a missing queue has another
 // code than on the control plane.
 func fromMessages(err error) *apiError {
-	if core.CodeOf(err) == core.CodeNoQueue {
+	if code := core.CodeOf(err); code == core.CodeNoQueue || code == core.CodeDeleted {
 		return errMessageQueue()
 	}
 	return fromCore(err)

@@ -60,7 +60,7 @@ func BenchmarkEncodePop100(b *testing.B) {
 	out := make([]byte, 0, 1<<17)
 	b.ReportAllocs()
 	for b.Loop() {
-		out = appendPopped(out[:0], "orders.created", p, &got)
+		out = appendPopped(out[:0], "orders.created", p, &got, false)
 	}
 	b.SetBytes(int64(len(out)))
 }

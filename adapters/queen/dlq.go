@@ -23,6 +23,7 @@ type dlqParams struct {
 	queue, partition, group string
 	from, to                core.Time
 	limit, offset           int
+	hasQueue                bool
 }
 
 var dlqNames = map[string]bool{
@@ -38,7 +39,7 @@ func parseDLQ(query string) (dlqParams, error) {
 func (p *dlqParams) set(name, value string) error {
 	switch name {
 	case "queue":
-		p.queue = value
+		p.queue, p.hasQueue = value, true
 	case "partition":
 		p.partition = value
 	case "consumerGroup":

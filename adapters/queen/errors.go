@@ -23,6 +23,7 @@ var replies = map[core.Code]reply{
 	core.CodeInternal:      {http.StatusInternalServerError, "internal error"},
 	core.CodeTooLarge:      {http.StatusRequestEntityTooLarge, "message too large"},
 	core.CodeNoQueue:       {http.StatusNotFound, "Queue not found"},
+	core.CodeDeleted:       {http.StatusNotFound, "Queue not found"},
 	core.CodeQueueExists:   {http.StatusConflict, "Queue already exists"},
 	core.CodeQueueInUse:    {http.StatusConflict, "Queue is the dead letter queue of another queue"},
 	core.CodeNoPartition:   {http.StatusNotFound, "Partition not found"},
@@ -46,6 +47,7 @@ var itemTexts = map[core.Code]string{
 	core.CodeUnresolvable: "unresolvable: transaction not in the ack window (hash purged or never pushed); if leased, the message redelivers",
 	core.CodeNoConsumer:   "consumer not found",
 	core.CodeNoPartition:  "consumer not found",
+	core.CodeDeleted:      "consumer not found",
 }
 
 // ackFlushFailed is the error of an acknowledgement that the store did not take.

@@ -29,24 +29,52 @@ import (
 // listener, with a clock that the test moves.
 type broker struct {
 	clock  *coretest.Clock
-	store  *memory.Store
+	store  *memory.Store // nil over another store
+	over   core.Store
+	o      queen.Options
 	engine *core.Engine
 	server *httptest.Server
 }
 
 func newBroker(t *testing.T, o queen.Options) *broker {
 	t.Helper()
-	b := &broker{clock: coretest.New(coretest.Start), store: memory.New()}
-	engine, err := core.New(context.WithoutCancel(t.Context()), b.store, core.Options{Clock: b.clock})
-	require.NoError(t, err)
-	b.engine = engine
-	b.server = httptest.NewServer(queen.New(engine, o))
+	store := memory.New()
+	b := newBrokerOver(t, store, o)
+	b.store = store
+	return b
+}
+
+// newBrokerOver is newBroker over another store, which it closes.
+func newBrokerOver(t *testing.T, store core.Store, o queen.Options) *broker {
+	t.Helper()
+	b := &broker{clock: coretest.New(coretest.Start), over: store, o: o}
+	b.start(t)
 	t.Cleanup(func() {
-		b.server.Close()
-		require.NoError(t, engine.Shutdown(context.WithoutCancel(t.Context())))
-		require.NoError(t, b.store.Close())
+		b.stop(t)
+		require.NoError(t, store.Close())
 	})
 	return b
+}
+
+func (b *broker) start(t *testing.T) {
+	t.Helper()
+	engine, err := core.New(context.WithoutCancel(t.Context()), b.over, core.Options{Clock: b.clock})
+	require.NoError(t, err)
+	b.engine = engine
+	b.server = httptest.NewServer(queen.New(engine, b.o))
+}
+
+func (b *broker) stop(t *testing.T) {
+	t.Helper()
+	b.server.Close()
+	require.NoError(t, b.engine.Shutdown(context.WithoutCancel(t.Context())))
+}
+
+// restart puts another engine over the same store, as a restart of the server does.
+func (b *broker) restart(t *testing.T) {
+	t.Helper()
+	b.stop(t)
+	b.start(t)
 }
 
 // exchange is a request and what must come back. Requests are bytes as a

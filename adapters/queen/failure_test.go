@@ -1,6 +1,7 @@
 package queen_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 
@@ -54,8 +55,18 @@ func TestStoreFailuresInTheProtocolsWords(t *testing.T) {
 	}
 }
 
+// unsure is a store that cannot say whether a commit took place.
+type unsure struct{ core.Store }
+
+// Outcome implements core.Ledger.
+func (*unsure) Outcome(context.Context, uuid.UUID) (bool, error) {
+	return false, core.Errorf(core.CodeUnavailable, "outcome", "the cable is out")
+}
+
 func TestUnknownOutcomeIsNoInvitationToRepeat(t *testing.T) {
-	b := newBroker(t, queen.Options{})
+	store := memory.New()
+	b := newBrokerOver(t, &unsure{store}, queen.Options{})
+	b.store = store
 	b.pushIDs(t, "q", "Default", "1")
 	b.failing(core.CodeUnknown)
 	out := b.push(t, `{"items":[{"queue":"q","payload":1}]}`)

@@ -22,6 +22,9 @@ const (
 	maxSeconds = 1<<31 - 1
 	// maxBatch bounds the message budget of a pop.
 	maxBatch = 1 << 20
+	// autopilotPartitions is how many partitions a pop may claim whose client leaves it to the server: enough that small partitions fill a
+	// batch, few enough that workers share them.
+	autopilotPartitions = 10
 )
 
 // popParams are the query parameters of a pop.
@@ -33,6 +36,10 @@ type popParams struct {
 	subscribeNew      bool
 	subscribeFrom     core.Time
 	namespace, task   string
+	conflation        bool
+	autopilot         bool
+	// hasPartitions tells that the client chose them itself.
+	hasPartitions bool
 }
 
 // popNames are the parameters that a pop knows. Those of discovery are read on
@@ -40,6 +47,7 @@ type popParams struct {
 var popNames = map[string]bool{
 	"batch": true, "partitions": true, "autoAck": true, "wait": true, "timeout": true, "leaseSeconds": true,
 	"consumerGroup": true, "subscriptionMode": true, "subscriptionFrom": true, "namespace": true, "task": true,
+	"conflation": true, "autopilot": true,
 }
 
 // parsePop reads the query of a pop.
@@ -57,6 +65,9 @@ func (s *server) parsePop(query string) (popParams, error) {
 		return p.set(name, value)
 	})
 	p.subscribe(from)
+	if p.autopilot && !p.hasPartitions {
+		p.partitions = autopilotPartitions
+	}
 	return p, err
 }
 
@@ -68,7 +79,7 @@ func (p *popParams) set(name, value string) (err error) {
 		p.batch = int(min(max(n, 1), maxBatch))
 	case "partitions":
 		n, err = queryInteger(name, value)
-		p.partitions = int(min(max(n, 0), maxBatch))
+		p.partitions, p.hasPartitions = int(min(max(n, 0), maxBatch)), true
 	case "autoAck":
 		p.autoAck, err = queryBoolean(name, value)
 	case "wait":
@@ -87,6 +98,10 @@ func (p *popParams) set(name, value string) (err error) {
 		if value != "" {
 			p.subscribeNew = value == "new" || value == "new-only"
 		}
+	case "conflation":
+		p.conflation, err = queryBoolean(name, value)
+	case "autopilot":
+		p.autopilot, err = queryBoolean(name, value)
 	case "namespace":
 		p.namespace = value
 	case "task":
@@ -171,6 +186,9 @@ func (s *server) popPartition(c *gin.Context) error {
 // pop claims in the scope that claim names and answers 200 with what it got or
 // a bare 204.
 func (s *server) pop(c *gin.Context, p *popParams, claim core.ClaimParams) error {
+	if p.conflation && (p.group == core.QueueModeGroup || p.autoAck) {
+		return bodyErrorf("conflation needs a consumerGroup and no autoAck")
+	}
 	claim.Protocol = core.ProtocolQueen
 	claim.Exclusive = true
 	claim.Group = p.group
@@ -180,16 +198,52 @@ func (s *server) pop(c *gin.Context, p *popParams, claim core.ClaimParams) error
 	claim.Wait = p.waiting()
 	claim.SubscribeNew = p.subscribeNew
 	claim.SubscribeFrom = p.subscribeFrom
+	claim.NewestOnly = p.conflation
 	got, err := s.engine.Claim(c.Request.Context(), claim)
 	if err != nil {
-		return s.popFailed(c, err)
+		return s.popFailed(c, claim.Queue, p, &got, err)
 	}
 	if delivered(&got) == 0 {
-		answerNothing(c.Writer)
+		s.answerEmpty(c.Writer, claim.Queue, p, &got)
 		return nil
 	}
-	answer(c.Writer, http.StatusOK, func(b []byte) []byte { return appendPopped(b, claim.Queue, p, &got) })
+	answer(c.Writer, http.StatusOK, func(b []byte) []byte { return appendPopped(b, claim.Queue, p, &got, s.o.DeliveryAttempt) })
 	return nil
+}
+
+// answerEmpty answers a pop that got nothing with a bare 204. A client that asks for conflation, or whose group has it, is told so even
+// then, since it takes silence for a server that does not know the word.
+func (s *server) answerEmpty(w http.ResponseWriter, queue string, p *popParams, got *core.Claimed) {
+	if !got.NewestOnly && !got.Disagrees {
+		answerNothing(w)
+		return
+	}
+	answer(w, http.StatusOK, func(b []byte) []byte {
+		b = append(b, `{"success":true`...)
+		b = appendStringField(b, "queue", queue)
+		b = appendStringField(b, "partition", "")
+		b = append(appendKey(b, "partitionId"), "null"...)
+		b = appendStringField(b, "leaseId", "")
+		b = appendStringField(b, "consumerGroup", p.group)
+		b = append(b, `,"messages":[],"partitionsClaimed":0`...)
+		return append(appendEchoes(b, p, got), '}')
+	})
+}
+
+// appendEchoes appends what newer clients look for: whether the group gets last values only, and what the server chose for them. Older
+// clients ask for neither and see neither.
+func appendEchoes(b []byte, p *popParams, got *core.Claimed) []byte {
+	if got.NewestOnly {
+		b = appendBoolField(b, "conflation", true)
+	}
+	if got.Disagrees {
+		b = appendBoolField(b, "conflationConflict", true)
+	}
+	if p.autopilot {
+		b = appendIntField(append(appendKey(b, "autopilot"), '{'), "partitions", int64(p.partitions))
+		b = append(appendIntField(b, "batch", int64(p.batch)), '}')
+	}
+	return b
 }
 
 func delivered(got *core.Claimed) int {
@@ -204,10 +258,10 @@ func delivered(got *core.Claimed) int {
 // nothing about but ask again is a bare 204 (protocol §3.2): nothing there in
 // time, delivery paused, an unknown partition, a queue deleted or a server
 // stopping meanwhile. A failure of the store is not hidden in one (§12, 14).
-func (s *server) popFailed(c *gin.Context, err error) error {
+func (s *server) popFailed(c *gin.Context, queue string, p *popParams, got *core.Claimed, err error) error {
 	switch core.CodeOf(err) {
-	case core.CodeNothing, core.CodePaused, core.CodeNoQueue, core.CodeNoPartition, core.CodeClosed:
-		answerNothing(c.Writer)
+	case core.CodeNothing, core.CodePaused, core.CodeNoQueue, core.CodeNoPartition, core.CodeClosed, core.CodeDeleted:
+		s.answerEmpty(c.Writer, queue, p, got)
 		return nil
 	case core.CodeInvalid, core.CodeCanceled, core.CodeUnavailable, core.CodeOverloaded, core.CodeUnimplemented:
 		return err
@@ -221,7 +275,7 @@ func (s *server) popFailed(c *gin.Context, err error) error {
 
 // appendPopped appends the answer of a pop. Its top level speaks of the first
 // partition; queue is the name in the path, empty for discovery.
-func appendPopped(b []byte, queue string, p *popParams, got *core.Claimed) []byte {
+func appendPopped(b []byte, queue string, p *popParams, got *core.Claimed, attempts bool) []byte {
 	lease := leaseText(p, got)
 	first := &got.Partitions[0].Partition
 	b = append(b, `{"success":true`...)
@@ -232,11 +286,11 @@ func appendPopped(b []byte, queue string, p *popParams, got *core.Claimed) []byt
 	b = appendStringField(b, "consumerGroup", p.group)
 	b = append(appendKey(b, "messages"), '[')
 	for i := range got.Partitions {
-		b = appendDelivered(b, &got.Partitions[i], lease, p.group)
+		b = appendDelivered(b, &got.Partitions[i], lease, p.group, attempts)
 	}
 	b = append(b, ']')
 	b = appendIntField(b, "partitionsClaimed", int64(len(got.Partitions)))
-	return append(b, '}')
+	return append(appendEchoes(b, p, got), '}')
 }
 
 func leaseText(p *popParams, got *core.Claimed) string {
@@ -247,9 +301,9 @@ func leaseText(p *popParams, got *core.Claimed) string {
 }
 
 // appendDelivered appends the messages of one partition, each with exactly the
-// ten keys of protocol §3.2. What stands behind the payload is the same for all
-// of them and is written once.
-func appendDelivered(b []byte, part *core.ClaimedPartition, lease, group string) []byte {
+// ten keys of protocol §3.2, and deliveryAttempt where attempts asks for it.
+// What stands behind the payload is the same for all of them and is written once.
+func appendDelivered(b []byte, part *core.ClaimedPartition, lease, group string, attempts bool) []byte {
 	tail := appendIDField([]byte{'{'}, "partitionId", part.Partition.ID)
 	tail = appendStringField(tail, "partition", part.Partition.Name)
 	tail = appendStringField(tail, "leaseId", lease)
@@ -268,6 +322,9 @@ func appendDelivered(b []byte, part *core.ClaimedPartition, lease, group string)
 		b = appendData(appendKey(b, "data"), m.ContentType, m.Payload)
 		b = appendOptional(b, "producerSub", m.Subject)
 		b = appendTimeField(b, "createdAt", m.AppendedAt)
+		if attempts {
+			b = appendIntField(b, "deliveryAttempt", int64(part.Messages[i].Attempt))
+		}
 		b = append(b, tail...)
 	}
 	return b

@@ -40,6 +40,9 @@ type Options struct {
 	// SubscribeNew makes a new consumer group that names no subscription mode start at the end of
 	// the log; the original's DEFAULT_SUBSCRIPTION_MODE=new. Default: at its start.
 	SubscribeNew bool
+	// DeliveryAttempt adds deliveryAttempt to every popped message: 1, and one more for each failure that made it come back. A lease that ran
+	// out is none. Default: no such key, as the pop routes' page says.
+	DeliveryAttempt bool
 	// ReplaceOptions makes a configure call that names no mode forget every option that it does not name, as
 	// releases before 1.6 did. Default: it keeps them (protocol §3.6).
 	ReplaceOptions bool

@@ -23,7 +23,7 @@ func TestParsePop(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, popParams{
 		batch: 50, partitions: 4, wait: true, autoAck: true, timeout: 10 * time.Second, lease: 2 * time.Minute,
-		group: "a b+c;d", namespace: "n", task: "t",
+		group: "a b+c;d", namespace: "n", task: "t", autopilot: true, hasPartitions: true,
 	}, p)
 	assert.Equal(t, 9900*time.Millisecond, p.waiting())
 }

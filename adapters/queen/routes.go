@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -37,6 +38,25 @@ var routes = []route{
 	{http.MethodGet, "/api/v1/resources/queues/", (*server).queueDetail},
 	{http.MethodGet, "/api/v1/resources/queues/:queue", (*server).queueDetail},
 	{http.MethodGet, "/api/v1/dlq", (*server).listDeadLetters},
+	{http.MethodDelete, "/api/v1/dlq", (*server).purgeDeadLetters},
+	{http.MethodPost, "/api/v1/dlq/:id/replay", (*server).replay},
+	{http.MethodPost, "/api/v1/messages/:partitionId/:transactionId/retry", (*server).retry},
+	{http.MethodDelete, "/api/v1/messages/:partitionId/:transactionId", (*server).deleteMessage},
+	{http.MethodDelete, "/api/v1/consumer-groups/:group", (*server).deleteGroup},
+	{http.MethodDelete, "/api/v1/consumer-groups/:group/queues/:queue", (*server).deleteQueueGroup},
+	{http.MethodDelete, "/api/v1/consumer-groups/:group/queues/", (*server).deleteQueueGroup},
+	{http.MethodPost, "/api/v1/consumer-groups/:group/subscription", (*server).subscription},
+	{http.MethodPost, "/api/v1/consumer-groups/:group/queues/:queue/seek", (*server).seekQueue},
+	{http.MethodPost, "/api/v1/consumer-groups/:group/queues//seek", (*server).seekQueue},
+	{http.MethodPost, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", (*server).seekPartition},
+	{http.MethodPost, "/api/v1/consumer-groups/:group/queues//partitions/:partition/seek", (*server).seekPartition},
+	{http.MethodPost, "/api/v1/traces", (*server).addTrace},
+	{http.MethodGet, "/api/v1/traces/names", (*server).traceNames},
+	{http.MethodGet, "/api/v1/traces/by-name/:traceName", (*server).namedTraces},
+	{http.MethodGet, "/api/v1/traces/:partitionId/:transactionId", (*server).messageTraces},
+	{http.MethodPost, "/streams/v1/queries", (*server).registerStream},
+	{http.MethodPost, "/streams/v1/state/get", (*server).streamState},
+	{http.MethodPost, "/streams/v1/cycle", (*server).cycle},
 	{http.MethodGet, "/health", (*server).health},
 }
 
@@ -63,8 +83,11 @@ func (s *server) handler(r route) gin.HandlerFunc {
 		err := r.handle(s, c)
 		switch {
 		case err == nil:
+		case errors.Is(err, httpapi.ErrUnreadable):
+			s.fail(c, r.path, err) // a client that ended its body early may still read
 		case core.CodeOf(err) == core.CodeCanceled || c.Request.Context().Err() != nil:
-			// Nobody is left to answer.
+			// Nobody is left to answer, and returning would send a 200.
+			panic(http.ErrAbortHandler)
 		case core.CodeOf(err) == core.CodeUnimplemented:
 			writeNoRoute(c.Writer)
 		default:

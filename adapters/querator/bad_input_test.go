@@ -26,12 +26,30 @@ var everyRoute = map[string]string{
 	"/v1/queues.info":    `{"queue_name":"q"}`,
 	"/v1/queues.list":    `{"pivot":"a"}`,
 	"/v1/queues.delete":  `{"queue_name":"q"}`,
+	"/v1/queues.update":  `{"queue_name":"q","max_attempts":7}`,
+	"/v1/queue.clear":    `{"queue_name":"q","queue":true}`,
+	"/v1/queue.reload":   `{"queue_name":"q"}`,
+
+	"/v1/storage/items.list":     `{"queue_name":"q"}`,
+	"/v1/storage/items.import":   `{"queue_name":"q","items":[{"payload":"eA=="}]}`,
+	"/v1/storage/items.delete":   `{"queue_name":"q","ids":["x"]}`,
+	"/v1/storage/scheduled.list": `{"queue_name":"q"}`,
+
+	"/v1/namespaces.create": `{"name":"n"}`,
+	"/v1/namespaces.update": `{"name":"n"}`,
+	"/v1/namespaces.list":   `{"pivot":"n"}`,
+	"/v1/namespaces.delete": `{"name":"n"}`,
+	"/v1/apikeys.create":    `{"name":"n"}`,
+	"/v1/apikeys.list":      `{"pivot":"n"}`,
+	"/v1/apikeys.delete":    `{"id":"n"}`,
+	"/v1/queue.update":      `{"name":"q","max_attempts":7}`,
 }
 
 // state is what bad input must not change.
 func (f *fixture) state() string {
 	f.t.Helper()
-	return f.ok("/v1/queues.list", `{}`).body + f.ok("/v1/queue.stats", `{"queue_name":"q"}`).body
+	return f.ok("/v1/queues.list", `{}`).body + f.ok("/v1/queue.stats", `{"queue_name":"q"}`).body +
+		f.ok("/v1/namespaces.list", `{}`).body + f.ok("/v1/apikeys.list", `{}`).body
 }
 
 func TestBadInputChangesNothing(t *testing.T) {
@@ -78,7 +96,9 @@ func TestBodiesAreBounded(t *testing.T) {
 	for path, limit := range map[string]int{
 		"/v1/queue.lease": 512, "/v1/queue.reserve": 512, "/v1/queue.stats": 512, "/v1/queue.complete": 256_000, "/v1/queue.retry": 256_000,
 		"/v1/queue.defer": 256_000, "/v1/queues.create": 256_000, "/v1/queues.list": 256_000, "/v1/queues.info": 256_000, "/v1/queues.delete": 256_000,
-		"/v1/queue.produce": 10_000,
+		"/v1/queue.produce": 10_000, "/v1/queue.clear": 512, "/v1/queue.reload": 512, "/v1/queues.update": 512_000,
+		"/v1/storage/items.list": 256_000, "/v1/storage/items.delete": 256_000, "/v1/storage/scheduled.list": 256_000,
+		"/v1/namespaces.create": 256_000, "/v1/apikeys.create": 256_000,
 	} {
 		fits := f.post(path, "{"+strings.Repeat(" ", limit-2)+"}")
 		require.NotContains(t, fits.body, "exceeds", path)
@@ -87,6 +107,8 @@ func TestBodiesAreBounded(t *testing.T) {
 		require.Contains(t, over.message(t), "request body exceeds ", path)
 	}
 	require.Equal(t, "request body exceeds 10.0kB limit", f.post("/v1/queue.produce", strings.Repeat("x", 10_001)).message(t))
+	require.Equal(t, "request body exceeds 500.0KiB limit", f.post("/v1/queues.update", strings.Repeat("x", 512_001)).message(t))
+	require.Equal(t, "request body exceeds 61.0MiB limit", f.post("/v1/storage/items.import", strings.Repeat("x", 64_000_001)).message(t))
 }
 
 func TestAHugeBodyIsAnswered(t *testing.T) {

@@ -20,11 +20,16 @@ func claim(c *call) (reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.lookup(m.QueueName); err != nil {
+	q, err := c.lookup(m.QueueName)
+	if err != nil {
 		return nil, err
 	}
 	wait, err := c.checkClaim(m)
 	if err != nil {
+		return nil, err
+	}
+	// Another protocol may have put something there.
+	if err := c.settleDeadQueue(&q); err != nil {
 		return nil, err
 	}
 	got, err := c.engine.Claim(c.ctx, core.ClaimParams{
@@ -111,7 +116,7 @@ func (r *claimReply) appendJSON(dst []byte) []byte {
 
 func (r *claimReply) appendItem(dst []byte, d *core.Delivery) []byte {
 	o := openObject(dst)
-	o.str("encoding", encodingLabel(d))
+	o.str("encoding", encodingLabel(&d.Labels))
 	o.str("kind", d.Kind)
 	o.str("reference", d.Reference)
 	o.key("id")
@@ -131,7 +136,7 @@ func (r *claimReply) message() proto.Message {
 	for i := range r.got.Messages {
 		d := &r.got.Messages[i]
 		m.Items[i] = &leasepb.ClaimItem{
-			Encoding: validUTF8(encodingLabel(d)), Kind: validUTF8(d.Kind), Reference: validUTF8(d.Reference),
+			Encoding: validUTF8(encodingLabel(&d.Labels)), Kind: validUTF8(d.Kind), Reference: validUTF8(d.Reference),
 			Id: string(r.id(nil, d)), Attempts: d.Attempt,
 			LeaseDeadline: timestamppb.New(d.Until.Std()), Bytes: d.Payload,
 		}
@@ -141,11 +146,11 @@ func (r *claimReply) message() proto.Message {
 
 // encodingLabel is the producer's encoding. JSON without one came through another protocol, since
 // a Querator payload counts as JSON only where its encoding says so.
-func encodingLabel(d *core.Delivery) string {
-	if d.Encoding == "" && d.ContentType == core.ContentJSON {
+func encodingLabel(l *core.Labels) string {
+	if l.Encoding == "" && l.ContentType == core.ContentJSON {
 		return core.ContentJSON.String()
 	}
-	return d.Encoding
+	return l.Encoding
 }
 
 // validUTF8 makes a label that came through another protocol fit for a protobuf string.

@@ -19,6 +19,8 @@ import (
 	leasepb "github.com/leasehold/leasehold/adapters/querator/pb/lease"
 	reservepb "github.com/leasehold/leasehold/adapters/querator/pb/reserve"
 	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/store/memory"
+	"github.com/leasehold/leasehold/store/sqlite"
 )
 
 // official returns the official Go client of a listener on a real connection.
@@ -41,16 +43,66 @@ func requireFault(t *testing.T, err error, code int, message string) {
 }
 
 func TestOfficialClientTakesAnItemThroughItsLife(t *testing.T) {
-	for _, g := range []querator.Generation{querator.Auto, querator.L1, querator.L2} {
-		t.Run(string(g), func(t *testing.T) {
-			f := newFixture(t, querator.Options{Generation: g})
-			c := f.official()
-			f.clientCreates(c)
-			f.clientProducesAndLeases(c)
-			f.clientSettles(c)
-			f.clientDeletes(c)
-		})
+	stores := map[string]func() core.Store{
+		"memory": func() core.Store { return memory.New() },
+		"sqlite": func() core.Store {
+			s, err := sqlite.Open(t.Context(), t.TempDir(), sqlite.Options{})
+			require.NoError(t, err)
+			return s
+		},
 	}
+	for name, open := range stores {
+		for _, g := range []querator.Generation{querator.Auto, querator.L1, querator.L2} {
+			t.Run(name+"/"+string(g), func(t *testing.T) {
+				f := newFixtureOn(t, open(), querator.Options{Generation: g})
+				c := f.official()
+				f.clientCreates(c)
+				f.clientProducesAndLeases(c)
+				f.clientSettles(c)
+				f.clientManages(c)
+				f.clientDeletes(c)
+			})
+		}
+	}
+}
+
+// clientManages updates the queue, and looks into and empties its storage.
+func (f *fixture) clientManages(c *client.Client) {
+	t, ctx := f.t, f.t.Context()
+	t.Helper()
+	require.NoError(t, c.QueuesUpdate(ctx, &pb.QueueInfo{QueueName: "q", LeaseTimeout: "2m", MaxAttempts: 4, DeadQueue: "dead"}))
+	var info pb.QueueInfo
+	require.NoError(t, c.QueuesInfo(ctx, &pb.QueuesInfoRequest{QueueName: "q"}, &info))
+	require.Equal(t, "2m0s", info.LeaseTimeout)
+	require.Equal(t, "24h0m0s", info.ExpireTimeout)
+	require.Equal(t, int32(4), info.MaxAttempts)
+
+	var list pb.StorageItemsListResponse
+	require.NoError(t, c.StorageItemsList(ctx, "q", 0, &list, nil))
+	require.Len(t, list.Items, 1)
+	require.True(t, list.Items[0].IsLeased)
+	require.Equal(t, "later", list.Items[0].Reference)
+	list.Reset()
+	require.NoError(t, c.StorageItemsList(ctx, "dead", 0, &list, nil))
+	require.Equal(t, "two", list.Items[0].Reference)
+	require.NotEmpty(t, list.Items[0].SourceId)
+
+	require.NoError(t, c.QueueProduce(ctx, &pb.QueueProduceRequest{QueueName: "q", RequestTimeout: "1m", Items: []*pb.QueueProduceItem{
+		{Reference: "scheduled", EnqueueAt: timestamppb.New(f.clock.Now().Std().Add(time.Hour))},
+	}}))
+	list.Reset()
+	require.NoError(t, c.StorageScheduledList(ctx, "q", 0, &list, nil))
+	require.Len(t, list.Items, 1)
+	require.Equal(t, "scheduled", list.Items[0].Reference)
+	require.NoError(t, c.StorageItemsDelete(ctx, &pb.StorageItemsDeleteRequest{QueueName: "q", Ids: client.CollectIDs(list.Items)}))
+	require.NoError(t, c.QueueClear(ctx, &pb.QueueClearRequest{QueueName: "q", Queue: true, Destructive: true}))
+	require.NoError(t, c.QueueClear(ctx, &pb.QueueClearRequest{QueueName: "q", Scheduled: true}))
+	list.Reset()
+	require.NoError(t, c.StorageScheduledList(ctx, "q", 0, &list, nil))
+	require.Empty(t, list.Items)
+	list.Reset()
+	require.NoError(t, c.StorageItemsList(ctx, "q", 0, &list, nil))
+	require.Empty(t, list.Items)
 }
 
 func (f *fixture) clientCreates(c *client.Client) {

@@ -2,11 +2,8 @@ package querator
 
 import (
 	"bytes"
-	"strings"
 	"time"
-	"unicode"
 
-	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
 	leasepb "github.com/leasehold/leasehold/adapters/querator/pb/lease"
@@ -32,7 +29,7 @@ func createQueue(c *call) (reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNamespace(req.namespace); err != nil {
+	if err := c.checkNamespace(req.namespace); err != nil {
 		return nil, err
 	}
 	if _, err := c.engine.Queue(c.ctx, req.name); err == nil {
@@ -53,11 +50,10 @@ func createQueue(c *call) (reply, error) {
 		LeaseTimeout: lease, ExpireTimeout: expire, Reference: req.reference,
 		Partitions: req.partitions, Family: string(req.made),
 	}
-	if dead != nil {
-		if q.Options.DeadQueue, err = c.deadQueueID(dead, q.Options.Querator); err != nil {
-			return nil, err
-		}
+	if req.namespace != systemNamespace {
+		q.Options.Querator.Namespace = req.namespace
 	}
+	dead.set(&q.Options)
 	if _, err := c.engine.CreateQueue(c.ctx, q, int(req.partitions)); err != nil {
 		return nil, c.failed(operation{queue: req.name}, err)
 	}
@@ -108,61 +104,22 @@ const (
 	maxPartitions = 10_000
 )
 
-// checkNamespace refuses every namespace but the default one: none can be made yet.
-func checkNamespace(name string) error {
-	const what = "namespace name"
-	switch {
-	case name == "" || name == systemNamespace:
-		return nil
-	case len(name) > maxNamespaceBytes:
-		return tooLong(what, "256")
-	case strings.Contains(name, "~"):
-		return hasCharacter(what, name, "~")
-	case strings.Contains(name, ":"):
-		return hasCharacter(what, name, ":")
-	case strings.ContainsFunc(name, unicode.IsSpace):
-		return hasWhitespace(what, name)
+// checkNamespace checks the namespace that a queue is to be made in: its name, whether the key may
+// make queues there, and that it exists.
+func (c *call) checkNamespace(name string) error {
+	if name == "" {
+		return c.inScope(systemNamespace)
 	}
-	return noNamespace(name)
-}
-
-// deadQueue is the dead queue that a request names: one that exists, or, in the reserve family,
-// which may name it first, one to make.
-type deadQueue struct {
-	queue core.Queue
-	make  bool
-}
-
-// checkDeadQueue makes the checks of the dead queue; nil is none.
-func (c *call) checkDeadQueue(req *createRequest) (*deadQueue, error) {
-	const what = "dead queue"
-	name, reserve := req.deadQueue, c.dialect.reserve()
-	switch {
-	case name == "":
-		return nil, nil
-	case !reserve && len(name) > maxDeadQueueBytes:
-		return nil, tooLong(what, "500")
-	case len(name) > maxNameBytes:
-		return nil, tooLong(what, "512")
-	case c.dialect.gen != R1 && strings.ContainsFunc(name, unicode.IsSpace):
-		return nil, hasWhitespace(what, name)
-	case strings.Contains(name, "~"):
-		return nil, hasCharacter(what, name, "~")
-	case name == req.name:
-		return nil, errDeadQueueSelf
+	if err := checkNamespaceName(name); err != nil {
+		return err
 	}
-	q, err := c.engine.Queue(c.ctx, name)
-	switch {
-	case core.CodeOf(err) == core.CodeNoQueue && err != nil && reserve:
-		return &deadQueue{queue: core.Queue{Name: name}, make: true}, nil
-	case core.CodeOf(err) == core.CodeNoQueue && err != nil:
-		return nil, noDeadQueue(c.dialect, name)
-	case err != nil:
-		return nil, c.failed(operation{queue: name}, err)
-	case !reserve && q.Options.DeadQueue != uuid.Nil:
-		return nil, deadQueueHasDeadQueue(c.dialect, name)
+	if err := c.inScope(name); err != nil {
+		return err
 	}
-	return &deadQueue{queue: q}, nil
+	if _, _, err := c.findNamespace(c.ctx, name); err != nil {
+		return c.failed(operation{}, err)
+	}
+	return nil
 }
 
 // checkRecord makes the checks of everything else.
@@ -194,26 +151,6 @@ func (c *call) checkRecord(req *createRequest, lease, expire time.Duration) erro
 	return nil
 }
 
-// deadQueueID returns the id of the dead queue, making it where the reserve family names one that
-// does not exist: the originals accepted the name, and the items would have nowhere to go.
-func (c *call) deadQueueID(dead *deadQueue, like *core.Querator) (id uuid.UUID, err error) {
-	if !dead.make {
-		return dead.queue.ID, nil
-	}
-	q := core.Queue{Name: dead.queue.Name, Origin: core.ProtocolQuerator}
-	q.Options.Querator = &core.Querator{
-		LeaseTimeout: like.LeaseTimeout, ExpireTimeout: like.ExpireTimeout, Partitions: 1, Family: like.Family,
-	}
-	q, err = c.engine.CreateQueue(c.ctx, q, 1)
-	if err != nil && core.CodeOf(err) == core.CodeQueueExists {
-		q, err = c.engine.Queue(c.ctx, dead.queue.Name)
-	}
-	if err != nil {
-		return id, c.failed(operation{queue: dead.queue.Name}, err)
-	}
-	return q.ID, nil
-}
-
 // decodeCreate reads the body in the listener's generation, or in the one that its names belong
 // to.
 func (c *call) decodeCreate() (*createRequest, error) {
@@ -231,7 +168,7 @@ func (c *call) decodeCreate() (*createRequest, error) {
 	}
 	if err == nil {
 		if req.lease != "" {
-			req.made = L2
+			req.made, c.dialect = L2, dialectL2
 		}
 		return req, nil
 	}

@@ -14,6 +14,7 @@ const (
 	codeOK             = 200
 	codeBadRequest     = 400
 	codeUnauthorized   = 401
+	codeForbidden      = 403
 	codeRequestFailed  = 453
 	codeRetryRequest   = 454
 	codeClientContent  = 455
@@ -27,6 +28,7 @@ var codeTexts = map[int]string{
 	codeOK:             "OK",
 	codeBadRequest:     "Bad Request",
 	codeUnauthorized:   "Unauthorized",
+	codeForbidden:      "Forbidden",
 	codeRequestFailed:  "Request Failed",
 	codeRetryRequest:   "Retry Request",
 	codeClientContent:  "Client Content Error",
@@ -92,9 +94,8 @@ func undecodable(err error) *fault {
 }
 
 var (
-	errUnreadable    = &fault{codeTransport, "while reading request body"}
-	errAuthorization = &fault{codeUnauthorized, "invalid authorization header format"}
-	errInternal      = &fault{codeInternal, "Internal Error"}
+	errUnreadable = &fault{codeTransport, "while reading request body"}
+	errInternal   = &fault{codeInternal, "Internal Error"}
 )
 
 // Queue names and lookup.
@@ -164,6 +165,10 @@ func noPartition(d *dialect, number string) *fault {
 	if d.gen == R1 {
 		return failWith(codeRetryRequest, "partition not found; partition '", number, "' may have moved, retry again")
 	}
+	return badPartition(number)
+}
+
+func badPartition(number string) *fault {
 	return failWith(codeBadRequest, "partition is invalid; '", number, "' is not a valid partition")
 }
 
@@ -208,6 +213,22 @@ var (
 	errLimitLarge          = &fault{codeBadRequest, "limit is invalid; cannot be greater than 65536"}
 )
 
+// errNoQueueToUpdate is what every generation but the newest says of an unknown queue, here only.
+var errNoQueueToUpdate = &fault{codeRequestFailed, "queue does not exist"}
+
+// nothingToClear names the flags of the generation, with the one for retries that did nothing.
+func nothingToClear(d *dialect) *fault {
+	again := ""
+	switch d.gen {
+	case R1, R2:
+		again = "'defer', "
+	case L1:
+		again = "'retry', "
+	default:
+	}
+	return failWith(codeBadRequest, "invalid clear request; one of 'queue', ", again, "'scheduled' must be true")
+}
+
 func noDeadQueue(d *dialect, name string) *fault {
 	if d.gen == L1 {
 		return failWith(codeBadRequest, "dead_queue '", name, "' does not exist; create it first")
@@ -220,10 +241,6 @@ func deadQueueHasDeadQueue(d *dialect, name string) *fault {
 		return failWith(codeBadRequest, "dead_queue '", name, "' cannot have its own dead_queue")
 	}
 	return failWith(codeBadRequest, "dead_queue is invalid; '", name, "' already has its own dead_queue configured")
-}
-
-func noNamespace(name string) *fault {
-	return failWith(codeRequestFailed, "namespace does not exist; '", name, "' was not found")
 }
 
 // operation is what an error of the core needs beside its code to be worded: whose words, which
@@ -279,6 +296,7 @@ var coreFaults = map[core.Code]func(*operation, error) *fault{
 		return &fault{codeRetryRequest, "queue is paused; delivery is paused, try again later"}
 	},
 	core.CodeClosed:      func(*operation, error) *fault { return errShutdown },
+	core.CodeDeleted:     func(*operation, error) *fault { return errShutdown },
 	core.CodeConflict:    func(*operation, error) *fault { return errStoreFailed },
 	core.CodeUnavailable: func(*operation, error) *fault { return errStoreFailed },
 	// The client must not repeat what may be stored, and its library repeats 454 and 500.

@@ -23,21 +23,42 @@ import (
 type fixture struct {
 	t       *testing.T
 	clock   *coretest.Clock
+	store   core.Store
+	options querator.Options
 	engine  *core.Engine
 	handler http.Handler
 }
 
 func newFixture(t *testing.T, o querator.Options) *fixture {
 	t.Helper()
-	clock := coretest.New(coretest.Start)
-	store := memory.New()
-	engine, err := core.New(t.Context(), store, core.Options{Clock: clock, SourceID: querator.SourceID})
-	require.NoError(t, err)
+	return newFixtureOn(t, memory.New(), o)
+}
+
+// newFixtureOn is newFixture over a store, which it closes.
+func newFixtureOn(t *testing.T, store core.Store, o querator.Options) *fixture {
+	t.Helper()
+	f := &fixture{t: t, clock: coretest.New(coretest.Start), store: store, options: o}
+	f.start()
 	t.Cleanup(func() {
-		require.NoError(t, engine.Shutdown(context.Background()))
+		require.NoError(t, f.engine.Shutdown(context.Background()))
 		require.NoError(t, store.Close())
 	})
-	return &fixture{t: t, clock: clock, engine: engine, handler: querator.New(engine, o)}
+	return f
+}
+
+func (f *fixture) start() {
+	f.t.Helper()
+	var err error
+	f.engine, err = core.New(f.t.Context(), f.store, core.Options{Clock: f.clock, SourceID: querator.SourceID})
+	require.NoError(f.t, err)
+	f.handler = querator.New(f.engine, f.options)
+}
+
+// restart ends the engine and starts another over the same store.
+func (f *fixture) restart() {
+	f.t.Helper()
+	require.NoError(f.t, f.engine.Shutdown(context.Background()))
+	f.start()
 }
 
 // answer is what came back.

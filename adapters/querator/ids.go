@@ -46,14 +46,44 @@ func SourceID(secret []byte, partition uuid.UUID, ref core.ItemRef) string {
 	return string(newIDCodec(secret).append(nil, partition, place))
 }
 
+// scheduledSecond stands for the second in the id of an item that is not in the log yet: it has no
+// turn to tell the second of. No second of the log has its upper bit before 2082, so that such ids
+// come after all others.
+const scheduledSecond = 1<<31 + ksuidEpoch
+
+// scheduledPlace is the place of an item that its producer scheduled: the sequence of its push and
+// its index in it.
+func scheduledPlace(sequence int64, index int) itemPlace {
+	return itemPlace{second: scheduledSecond, turn: uint64(sequence), offset: int64(index)} //nolint:gosec // sequences are positive
+}
+
+// scheduled reports whether the place is one of scheduledPlace; sequence and offset are then the
+// push's sequence and the index in it.
+func (p itemPlace) scheduled() bool { return p.second == scheduledSecond }
+
+func (p itemPlace) sequence() int64 { return int64(p.turn) } //nolint:gosec // what was put in, or a guess
+
 // append appends the id of the item at place in partition to dst.
 func (c *idCodec) append(dst []byte, partition uuid.UUID, place itemPlace) []byte {
-	var k [ksuidBytes]byte
+	k := c.bytes(partition, place)
+	return appendKSUID(dst, &k)
+}
+
+// bytes returns the id of the item at place in partition.
+func (c *idCodec) bytes(partition uuid.UUID, place itemPlace) (k [ksuidBytes]byte) {
 	binary.BigEndian.PutUint32(k[:], uint32(place.second-ksuidEpoch)) //nolint:gosec // wraps in 2150, as every KSUID does
 	binary.BigEndian.PutUint64(k[4:], place.turn)
 	putUint48(k[12:], uint64(place.offset)) //nolint:gosec // offsets are positive
 	binary.BigEndian.PutUint16(k[18:], c.hash(partition, k[:18]))
-	return appendKSUID(dst, &k)
+	return k
+}
+
+// gave reports whether partition gave out the id k, or the one after it: clients step back by one
+// to ask for what comes before nothing.
+func (c *idCodec) gave(partition uuid.UUID, k *[ksuidBytes]byte) bool {
+	low := binary.BigEndian.Uint16(k[18:])
+	h := c.hash(partition, k[:18])
+	return low == h || low+1 == h && h > 0
 }
 
 // parse reads an id of partition. ok is false for a well-formed id that this partition never
@@ -66,10 +96,16 @@ func (c *idCodec) parse(id string, partition uuid.UUID) (place itemPlace, ok boo
 	if binary.BigEndian.Uint16(k[18:]) != c.hash(partition, k[:18]) {
 		return place, false, nil
 	}
-	place.second = int64(binary.BigEndian.Uint32(k[:])) + ksuidEpoch
-	place.turn = binary.BigEndian.Uint64(k[4:])
-	place.offset = int64(uint48(k[12:])) //nolint:gosec // 48 bits fit
-	return place, true, nil
+	return placeIn(&k), true, nil
+}
+
+// placeIn returns what the bytes of an id say.
+func placeIn(k *[ksuidBytes]byte) itemPlace {
+	return itemPlace{
+		second: int64(binary.BigEndian.Uint32(k[:])) + ksuidEpoch,
+		turn:   binary.BigEndian.Uint64(k[4:]),
+		offset: int64(uint48(k[12:])), //nolint:gosec // 48 bits fit
+	}
 }
 
 func putUint48(b []byte, v uint64) {

@@ -17,7 +17,9 @@ type infoReply struct {
 	dialect *dialect
 	// auto is set on a listener of no fixed generation, which names a namespace only where there
 	// is one: a client of an older generation refuses to decode the member.
-	auto                       bool
+	auto bool
+	// named adds the name under the key of the 2024-09 document.
+	named                      bool
 	name, deadQueue, reference string
 	created, updated           time.Time
 	lease, expire              time.Duration
@@ -27,6 +29,9 @@ type infoReply struct {
 
 func (r *infoReply) appendJSON(dst []byte) []byte {
 	o := openObject(dst)
+	if r.named {
+		o.str("name", r.name)
+	}
 	o.str("queue_name", r.name)
 	o.time("created_at", r.created)
 	o.time("updated_at", r.updated)

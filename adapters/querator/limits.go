@@ -8,6 +8,8 @@ const (
 	limitStats    = 512
 	limitComplete = 256_000
 	limitQueues   = 256_000
+	limitUpdate   = 512_000
+	limitImport   = 64_000_000
 )
 
 // formatSize spells a limit as the originals do: by powers of 1024 when the limit is a multiple

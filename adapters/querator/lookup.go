@@ -21,7 +21,7 @@ func (c *call) lookup(name string) (core.Queue, error) {
 	if err != nil {
 		return core.Queue{}, c.failed(operation{queue: name}, err)
 	}
-	return q, nil
+	return q, c.inScope(namespaceOf(&q))
 }
 
 // maxNameBytes bounds a queue's name.

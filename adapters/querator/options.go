@@ -77,6 +77,12 @@ type Options struct {
 	// the 1,000 that a commit takes; the next one is told to retry. Leases that wait for items are
 	// not counted, as in the originals. Default: DefaultWaitingRoom; negative is no bound.
 	WaitingRoom int
+	// RequireKey refuses every request without a valid API key, in all generations; /health is open.
+	// Default: any bearer token is taken, and none.
+	RequireKey bool
+	// RootKey is a key that is always valid and stored nowhere. Where it is empty and RequireKey is
+	// set, apikeys.create is open until the first key exists. Default: none.
+	RootKey string
 	// Version is shown by /health. Default: "dev-build".
 	Version string
 	// Metrics answers GET /metrics. Default: the path does not exist.

@@ -56,6 +56,9 @@ func produce(c *call) (reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.settleDeadQueue(&q); err != nil {
+		return nil, err
+	}
 	pushed, err := c.engine.Push(c.ctx, core.PushParams{Protocol: core.ProtocolQuerator, Items: items, Atomic: true, Spread: true})
 	for i := 0; err == nil && i < len(pushed); i++ {
 		err = pushed[i].Err
@@ -117,11 +120,18 @@ func pushItems(req *produceRequest, now core.Time) ([]core.PushItem, error) {
 		if len(in.bytes) == 0 && len(in.utf8) > 0 {
 			out.Payload, out.ContentType = in.utf8, core.ContentText
 		}
-		if saysJSON(in.encoding) && utf8.Valid(out.Payload) && json.Valid(out.Payload) {
-			out.ContentType = core.ContentJSON
-		}
+		out.ContentType = contentOf(in.encoding, out.Payload, out.ContentType)
 	}
 	return items, nil
+}
+
+// contentOf returns the content type of a payload: JSON where the encoding says so and it is, else
+// what it would be without an encoding.
+func contentOf(encoding string, payload []byte, plain core.ContentType) core.ContentType {
+	if saysJSON(encoding) && utf8.Valid(payload) && json.Valid(payload) {
+		return core.ContentJSON
+	}
+	return plain
 }
 
 // saysJSON reports whether an item's encoding, which is the user's own word, means JSON.

@@ -43,17 +43,19 @@ func listQueues(c *call) (reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case m.Limit < 0:
-		return nil, errLimitNegative
-	case m.Limit > maxListLimit:
-		return nil, errLimitLarge
-	case strings.Contains(m.Pivot, "~"):
+	limit, err := listLimit(m.Limit)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(m.Pivot, "~") {
 		return nil, hasCharacter("pivot", m.Pivot, "~")
 	}
-	limit := int(m.Limit)
-	if limit == 0 {
-		limit = defaultListLimit
+	namespace := m.Namespace
+	if namespace == "" {
+		namespace = systemNamespace
+	}
+	if err := c.inScope(namespace); err != nil {
+		return nil, err
 	}
 	all, err := c.engine.Queues(c.ctx)
 	if err != nil {
@@ -62,10 +64,6 @@ func listQueues(c *call) (reply, error) {
 	names := make(map[uuid.UUID]string, len(all))
 	for i := range all {
 		names[all[i].ID] = all[i].Name
-	}
-	namespace := m.Namespace
-	if namespace == "" {
-		namespace = systemNamespace
 	}
 	first := sort.Search(len(all), func(i int) bool { return all[i].Name >= m.Pivot })
 	r := &listReply{}
@@ -99,6 +97,11 @@ func deleteQueue(c *call) (reply, error) {
 	if err := c.checkName(m.QueueName); err != nil {
 		return nil, err
 	}
+	if q, err := c.engine.Queue(c.ctx, m.QueueName); err == nil {
+		if err := c.inScope(namespaceOf(&q)); err != nil {
+			return nil, err
+		}
+	}
 	// force never did anything: a queue that is another one's dead queue could always go.
 	err := c.engine.DeleteQueue(c.ctx, m.QueueName, true)
 	if core.CodeOf(err) == core.CodeNoQueue && err != nil && c.dialect.gen != L2 {
@@ -110,21 +113,11 @@ func deleteQueue(c *call) (reply, error) {
 	return okReply{}, nil
 }
 
-// systemNamespace is where queues without a namespace belong.
-const systemNamespace = "_system"
-
-func namespaceOf(q *core.Queue) string {
-	if q.Options.Querator == nil || q.Options.Querator.Namespace == "" {
-		return systemNamespace
-	}
-	return q.Options.Querator.Namespace
-}
-
 // describe makes the reply about a queue. deadName finds the name of its dead queue.
 func (c *call) describe(q *core.Queue, deadName func(uuid.UUID) string) infoReply {
 	o := &q.Options
 	r := infoReply{
-		dialect: c.dialectFor(q), auto: c.auto(), name: q.Name,
+		dialect: c.dialectFor(q), auto: c.auto(), named: c.named, name: q.Name,
 		created: q.CreatedAt.Std(), updated: q.UpdatedAt.Std(),
 		maxAttempts: o.MaxDeliveries, namespace: namespaceOf(q), partitions: 1,
 	}
@@ -132,6 +125,9 @@ func (c *call) describe(q *core.Queue, deadName func(uuid.UUID) string) infoRepl
 		r.deadQueue = deadName(o.DeadQueue)
 	}
 	if s := o.Querator; s != nil {
+		if r.deadQueue == "" {
+			r.deadQueue = s.DeadName
+		}
 		r.reference, r.lease, r.expire, r.partitions = s.Reference, s.LeaseTimeout, s.ExpireTimeout, s.Partitions
 		return r
 	}

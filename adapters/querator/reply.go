@@ -112,6 +112,13 @@ func (o *jsonObject) num(name string, v int64) {
 	}
 }
 
+func (o *jsonObject) flag(name string, v bool) {
+	if v {
+		o.key(name)
+		o.dst = append(o.dst, "true"...)
+	}
+}
+
 func (o *jsonObject) time(name string, t time.Time) {
 	o.key(name)
 	o.dst = appendTime(o.dst, t)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -21,6 +20,7 @@ type server struct {
 	o      Options
 	ids    *idCodec
 	rooms  *waitingRooms
+	guard  guard
 }
 
 // New returns the handler of one Querator listener over engine.
@@ -44,6 +44,10 @@ type call struct {
 	dialect *dialect
 	in      encoding
 	body    []byte
+	// named tells that the queue's name is called "name" too.
+	named bool
+	// scope is the namespace that the request's key is bound to, "" for none.
+	scope string
 }
 
 // decode reads the body into m. JSON is strict: unknown and doubled members, wrong types and
@@ -67,7 +71,7 @@ func (c *call) auto() bool { return c.o.Generation == Auto }
 // dialectFor returns the dialect in which to speak of a queue on a route that both families share:
 // the listener's where it is fixed, else the one of the names that the queue was made with.
 func (c *call) dialectFor(q *core.Queue) *dialect {
-	if c.auto() && familyOf(q) == familyReserve {
+	if c.auto() && c.dialect != dialectR1 && familyOf(q) == familyReserve {
 		return dialectR2
 	}
 	return c.dialect
@@ -78,8 +82,9 @@ func (c *call) adopt(q *core.Queue) { c.dialect = c.dialectFor(q) }
 
 // serve answers one RPC.
 func (s *server) serve(w http.ResponseWriter, r *http.Request, rt *route) {
-	if f := s.refuse(r); f != nil {
-		s.answer(w, r, nil, f)
+	scope, err := s.refuse(r)
+	if err != nil {
+		s.answer(w, r, nil, err)
 		return
 	}
 	limit := rt.limit
@@ -102,7 +107,10 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 		s.answer(w, r, nil, badContentType(r.Header.Get("Content-Type")))
 		return
 	}
-	c := &call{server: s, ctx: r.Context(), dialect: rt.auto, in: in, body: body.Bytes}
+	c := &call{server: s, ctx: r.Context(), dialect: rt.auto, in: in, body: body.Bytes, named: rt.named, scope: scope}
+	if c.named && in == encodeJSON {
+		c.body = renameName(c.body)
+	}
 	if !c.auto() {
 		c.dialect = dialectOf(s.o.Generation)
 	}
@@ -111,19 +119,12 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 }
 
 // refuse makes the checks that come before the route's own: the Accept header, which the
-// originals look at only when the work is done, and L2's authorization header, which must be a
-// bearer token even where nobody checks it.
-func (s *server) refuse(r *http.Request) *fault {
-	var f *fault
-	if _, err := replyEncoding(r.Header.Get("Accept"), ""); errors.As(err, &f) {
-		return f
+// originals look at only when the work is done, and the authorization.
+func (s *server) refuse(r *http.Request) (scope string, err error) {
+	if _, err := replyEncoding(r.Header.Get("Accept"), ""); err != nil {
+		return "", err
 	}
-	if s.o.Generation == Auto || s.o.Generation == L2 {
-		if a := r.Header.Get("Authorization"); a != "" && !strings.HasPrefix(a, "Bearer ") {
-			return errAuthorization
-		}
-	}
-	return nil
+	return s.admit(r)
 }
 
 // unknown answers a path or a method that no route has.
@@ -132,8 +133,8 @@ func (s *server) unknown(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, nil, badMethod(r.Method))
 		return
 	}
-	if f := s.refuse(r); f != nil {
-		s.answer(w, r, nil, f)
+	if _, err := s.refuse(r); err != nil {
+		s.answer(w, r, nil, err)
 		return
 	}
 	s.answer(w, r, nil, noMethod(r.URL.Path))

@@ -126,16 +126,11 @@ func (c *call) lookupPartition(name string, number int32) (core.Queue, core.Part
 	if err != nil {
 		return core.Queue{}, core.Partition{}, err
 	}
-	ps, err := c.engine.Partitions(c.ctx, name)
+	p, err := c.engine.PartitionAt(c.ctx, name, number)
 	if err != nil {
-		return core.Queue{}, core.Partition{}, c.failed(operation{queue: name}, err)
+		return core.Queue{}, core.Partition{}, c.failed(operation{queue: name, partition: strconv.Itoa(int(number))}, err)
 	}
-	for i := range ps {
-		if ps[i].Ordinal == number {
-			return q, ps[i], nil
-		}
-	}
-	return core.Queue{}, core.Partition{}, noPartition(c.dialect, strconv.Itoa(int(number)))
+	return q, p, nil
 }
 
 // settle reads the ids and settles their items, all or none.

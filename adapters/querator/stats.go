@@ -118,8 +118,9 @@ func (r *statsReply) appendR1(dst []byte) []byte {
 		o.str("average_age", f.age)
 		o.str("average_reserved_age", f.leasedAge)
 		o.num("produce_waiting", int64(r.stats.PushesWaiting))
-		o.num("reserve_waiting", int64(r.stats.ClaimsWaiting))
 		o.num("complete_waiting", int64(r.stats.SettlesWaiting))
+		// What waits for items counted as blocked there, and as waiting only until it was tried.
+		o.num("reserve_blocked", int64(r.stats.ClaimsWaiting))
 		o.num("in_flight", int64(r.stats.InFlight))
 		dst = o.close()
 	}
@@ -154,7 +155,7 @@ func (r *statsReply) messageR1() proto.Message {
 		m.Partitions = append(m.Partitions, &reservepb.PartitionStatsR1{
 			Partition: f.ordinal, Total: f.total, TotalReserved: f.leased,
 			AverageAge: f.age, AverageReservedAge: f.leasedAge,
-			ProduceWaiting: clampInt32(int64(r.stats.PushesWaiting)), ReserveWaiting: clampInt32(int64(r.stats.ClaimsWaiting)),
+			ProduceWaiting: clampInt32(int64(r.stats.PushesWaiting)), ReserveBlocked: clampInt32(int64(r.stats.ClaimsWaiting)),
 			CompleteWaiting: clampInt32(int64(r.stats.SettlesWaiting)), InFlight: clampInt32(int64(r.stats.InFlight)),
 		})
 	}

@@ -43,7 +43,7 @@ func newAckQueue(t *testing.T) ackQueue {
 // fill pushes four messages.
 func (q ackQueue) fill(t *testing.T) {
 	t.Helper()
-	var messages []CfMessage
+	messages := make([]CfMessage, 0, 4)
 	for i := range 4 {
 		messages = append(messages, CfMessage{Body: fmt.Sprintf(`"job %d"`, i), ContentType: "text"})
 	}
@@ -67,7 +67,7 @@ func (q ackQueue) left(t *testing.T, want ...string) {
 	t.Helper()
 	messages, err := q.c.Cf.Pull(t.Context(), q.id, 10, 0)
 	require.NoError(t, err)
-	got, acks := []string{}, []string{}
+	got, acks := make([]string, 0, len(messages)), make([]string, 0, len(messages))
 	for _, m := range messages {
 		got, acks = append(got, fmt.Sprintf("%s, attempt %d", m.Body, m.Attempts)), append(acks, m.LeaseID)
 	}
@@ -92,7 +92,7 @@ func TestCloudflareAckExamples(t *testing.T) {
 			messages, err := q.c.Cf.Pull(t.Context(), q.id, 10, 0)
 			require.NoError(t, err)
 			require.Len(t, messages, 4)
-			var leases []any
+			leases := make([]any, 0, len(messages))
 			for _, m := range messages {
 				leases = append(leases, m.LeaseID)
 			}
@@ -138,7 +138,6 @@ func TestCloudflareAckByOtherLanguages(t *testing.T) {
 					q.fill(t)
 					args = append(args, delay)
 				}
-				//nolint:gosec // a script of this package
 				out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
 				require.NoError(t, err, string(out))
 				require.JSONEq(t, `{"bodies":["job 0","job 1","job 2","job 3"],"answer":{"ackCount":3,"retryCount":1,"warnings":{}}}`, string(out))

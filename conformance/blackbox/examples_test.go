@@ -102,7 +102,7 @@ func TestQueenPopExample(t *testing.T) {
 	woken := checkPop(t, answered(t, waiting), 1)
 	acknowledge(t, c, woken)
 
-	var items []QueenItem
+	items := make([]QueenItem, 0, 60)
 	for i := range 60 {
 		items = append(items, QueenItem{
 			Queue: "orders.created", Partition: fmt.Sprintf("customer-%d", i%5),

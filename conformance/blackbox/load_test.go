@@ -172,12 +172,12 @@ func (l *load) queenConsume(ctx context.Context, queue string) error {
 // the batch back, or forgets it.
 func (l *load) queenSettle(ctx context.Context, batch []QueenMessage) error {
 	upTo, status := len(batch), "completed"
-	switch {
-	case l.dice.within(5):
+	switch fate := l.dice.upTo(100); {
+	case fate <= 5:
 		return nil
-	case l.dice.within(5):
+	case fate <= 10:
 		upTo, status = 1, "retry"
-	case l.dice.within(10):
+	case fate <= 20:
 		upTo = l.dice.upTo(len(batch))
 	}
 	last := batch[upTo-1]

@@ -18,7 +18,6 @@ type mixed struct {
 	attempts *Attempts
 	// journals are by consumer group and partition.
 	journals sync.Map
-	next     atomic.Int64
 
 	audited sync.Map
 	did     sync.Map
@@ -27,7 +26,9 @@ type mixed struct {
 const (
 	mixedQueue = "mixed"
 	// auditGroup is a second consumer group, which only exclusive consumers use.
-	auditGroup      = "audit"
+	auditGroup = "audit"
+	// autoGroup is a third one, whose only consumer settles with the claim itself.
+	autoGroup       = "auto"
 	mixedPartitions = 4
 	// mixedHold is how long every lease lasts.
 	mixedHold = time.Second
@@ -98,7 +99,8 @@ func (m *mixed) producers(ctx context.Context) []func() error {
 		}
 		return m.Cf.Push(ctx, mixedQueue, messages...)
 	}
-	all := []func() error{m.produce(ctx, "querator", byQuerator), m.produce(ctx, "cf", byCf)}
+	all := make([]func() error, 0, 2+mixedPartitions)
+	all = append(all, m.produce(ctx, "querator", byQuerator), m.produce(ctx, "cf", byCf))
 	for partition := range mixedPartitions {
 		all = append(all, m.produce(ctx, fmt.Sprintf("queen%d", partition), byQueen(partition)))
 	}
@@ -108,14 +110,19 @@ func (m *mixed) producers(ctx context.Context) []func() error {
 // claim is what is known of a claim for certain: messages were held from its answer on, for the
 // time of a lease that began no earlier than the claim was sent.
 type claim struct {
-	who            string
-	sent, answered time.Time
+	who                   string
+	sent, answered, until time.Time
+}
+
+func newClaim(who string) claim {
+	now := time.Now()
+	return claim{who: who, sent: now, until: now.Add(mixedHold)}
 }
 
 // held notes that a message was held until now, when its settlement is about to be sent, or to the
 // end of the lease when it is not settled at all.
 func (m *mixed) held(key string, c claim, settled bool) {
-	until := c.sent.Add(mixedHold)
+	until := c.until
 	if now := time.Now(); settled && now.Before(until) {
 		until = now
 	}
@@ -127,7 +134,7 @@ func (m *mixed) exclusive(ctx context.Context, who, group string) func() error {
 	return func() error {
 		query := popQuery(m.dice.upTo(12), int(mixedHold/time.Second), 100, group)
 		query.Set("partitions", strconv.Itoa(m.dice.upTo(2)))
-		c := claim{who: who, sent: time.Now()}
+		c := newClaim(who)
 		messages, err := m.Queen.Pop(ctx, mixedQueue, "", query)
 		if err != nil {
 			return err
@@ -159,6 +166,11 @@ func (m *mixed) exclusiveSettle(ctx context.Context, c claim, group string, batc
 	}
 	entry := m.journal(group, batch[0].Partition).Delivered(ids)
 	m.count("queen"+group+" deliveries", len(ids))
+	if m.dice.within(1) {
+		if err := m.extend(ctx, &c, batch[0].LeaseID); err != nil {
+			return err
+		}
+	}
 	done, then := len(batch), ""
 	if fate := m.dice.upTo(100); fate <= 20 {
 		done = m.dice.upTo(len(batch)+1) - 1
@@ -190,6 +202,56 @@ func (m *mixed) exclusiveSettle(ctx context.Context, c claim, group string, batc
 		return nil
 	}
 	return m.exclusiveAck(ctx, group, entry, ids[:done], acks)
+}
+
+// extend extends a lease before it ends, and sleeps until long after that. The server's lease is over
+// no earlier than the client believes.
+func (m *mixed) extend(ctx context.Context, c *claim, lease string) error {
+	sent := time.Now()
+	if !sent.Before(c.until.Add(-mixedHold / 2)) {
+		return nil // too late to be sure
+	}
+	ok, err := m.Queen.Extend(ctx, lease, 3*int(mixedHold/time.Second))
+	if err != nil {
+		return err
+	}
+	if !ok && time.Now().Before(c.until) {
+		m.ledger.Fault("a live lease could not be extended")
+	}
+	if ok {
+		time.Sleep(time.Until(c.until.Add(mixedHold / 2)))
+		c.until = sent.Add(3 * mixedHold)
+		m.count("queen extended", 1)
+	}
+	return nil
+}
+
+// auto is the consumer of the group that settles with the claim. It never sees a message twice.
+func (m *mixed) auto(ctx context.Context) func() error {
+	return func() error {
+		query := popQuery(m.dice.upTo(50), 0, 100, autoGroup)
+		query.Set("autoAck", "true")
+		messages, err := m.Queen.Pop(ctx, mixedQueue, "", query)
+		if err != nil || len(messages) == 0 {
+			return err
+		}
+		m.autoSettled(messages)
+		return nil
+	}
+}
+
+func (m *mixed) autoSettled(messages []QueenMessage) {
+	ids := make([]string, len(messages))
+	for i, msg := range messages {
+		ids[i] = PayloadID(string(msg.Data))
+		if msg.LeaseID != "" {
+			m.ledger.Fault("a message that was settled with its claim has a lease")
+		}
+	}
+	entry := m.journal(autoGroup, messages[0].Partition).Delivered(ids)
+	entry.Settling(len(ids))
+	entry.Settled(len(ids), true)
+	m.count("queenauto deliveries", len(ids))
 }
 
 // exclusiveAck sends acknowledgements of which the first completes ids, when there are any.

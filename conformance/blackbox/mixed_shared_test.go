@@ -9,7 +9,7 @@ import (
 // or forgets.
 func (m *mixed) queratorShared(ctx context.Context, who string) func() error {
 	return func() error {
-		c := claim{who: who, sent: time.Now()}
+		c := newClaim(who)
 		lease, err := m.Querator.Lease(ctx, mixedQueue, who, m.dice.upTo(12), 100*time.Millisecond)
 		if err != nil || len(lease.Items) == 0 {
 			return err
@@ -82,7 +82,7 @@ func (m *mixed) cfShared(ctx context.Context, who string) func() error {
 			}
 			lates = lates[1:]
 		}
-		c := claim{who: who, sent: time.Now()}
+		c := newClaim(who)
 		messages, err := m.Cf.Pull(ctx, mixedQueue, m.dice.upTo(12), int(mixedHold/time.Millisecond))
 		if err != nil {
 			return err

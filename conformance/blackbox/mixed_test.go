@@ -40,10 +40,12 @@ func prepareMixed(t *testing.T, m *mixed) {
 	}))
 	require.NoError(t, m.Queen.Configure(ctx, mixedQueue, `{"retryLimit":1000000000}`))
 	require.NoError(t, m.Cf.CreateConsumer(ctx, mixedQueue, CfConsumer{MaxRetries: 100}))
-	// From here on the group sees everything.
-	none, err := m.Queen.Pop(ctx, mixedQueue, "", popQuery(1, 1, 0, auditGroup))
-	require.NoError(t, err)
-	require.Empty(t, none)
+	// From here on the groups see everything.
+	for _, group := range []string{auditGroup, autoGroup} {
+		none, err := m.Queen.Pop(ctx, mixedQueue, "", popQuery(1, 1, 0, group))
+		require.NoError(t, err)
+		require.Empty(t, none)
+	}
 }
 
 // runFor runs everybody for a while, and then the consumers a little longer.
@@ -74,6 +76,7 @@ func (m *mixed) runFor(t *testing.T, length time.Duration) {
 		loop(&consumers, &finish, m.queratorShared(ctx, who("querator")))
 		loop(&consumers, &finish, m.cfShared(ctx, who("cf")))
 	}
+	loop(&consumers, &finish, m.auto(ctx))
 	time.Sleep(length)
 	stop.Store(true)
 	producers.Wait()
@@ -87,22 +90,28 @@ func (m *mixed) drainMixed(t *testing.T) {
 	NewClock(m.Target).Advance(t, time.Minute)
 	l := &load{Clients: m.Clients, ledger: m.ledger, dice: m.dice, name: "drain"}
 	require.NoError(t, l.drain(t.Context(), mixedQueue))
-	for {
-		n, err := m.drainAudit(t.Context())
+	for n := 1; n > 0; {
+		var err error
+		n, err = m.drainAudit(t.Context())
 		require.NoError(t, err)
-		if n == 0 {
+	}
+	query := popQuery(1000, 0, 0, autoGroup)
+	query.Set("autoAck", "true")
+	for {
+		messages, err := m.Queen.Pop(t.Context(), mixedQueue, "", query)
+		require.NoError(t, err)
+		if len(messages) == 0 {
 			return
 		}
+		m.autoSettled(messages)
 	}
 }
 
 func (m *mixed) drainAudit(ctx context.Context) (int, error) {
-	c := claim{who: "drain", sent: time.Now()}
 	messages, err := m.Queen.Pop(ctx, mixedQueue, "", popQuery(100, 60, 0, auditGroup))
 	if err != nil || len(messages) == 0 {
 		return 0, err
 	}
-	c.answered = time.Now()
 	ids := make([]string, len(messages))
 	for i, msg := range messages {
 		ids[i] = PayloadID(string(msg.Data))
@@ -120,49 +129,49 @@ func (m *mixed) verdict(t *testing.T, length time.Duration) {
 	counts, faults := m.ledger.Close()
 	holds, overlaps := m.holds.Check()
 	highest, wrong := m.attempts.Check()
-	exclusive, audited, disorder := m.orders()
+	settled, disorder := m.orders()
 	did := m.counted()
 	report(t, map[string]any{
 		"seconds": length.Seconds(), "counts": counts, "did": did, "holds": holds, "overlaps": len(overlaps),
 		"attempts_wrong": len(wrong), "attempts_highest": highest, "disorder": len(disorder),
-		"in_order_queue_mode": exclusive, "in_order_audit": audited,
+		"in_order": settled,
 	})
 	require.Empty(t, first(faults))
 	require.Empty(t, first(overlaps))
 	require.Empty(t, first(wrong))
 	require.Empty(t, first(disorder))
-	require.EqualValues(t, did["pushed"], audited, "messages that the second group settled, each once and in order")
+	for _, group := range []string{auditGroup, autoGroup} {
+		require.EqualValues(t, did["pushed"], settled[group], "messages that group %s settled, each once and in order", group)
+	}
+	require.EqualValues(t, did["pushed"], did["queenauto deliveries"], "settled with the claim, so never twice")
 	for _, what := range []string{"queen", "queenaudit", "querator", "cloudflare"} {
 		require.Positive(t, did[what+" deliveries"])
 	}
-	require.Positive(t, exclusive)
+	require.Positive(t, settled[""])
 	require.Greater(t, highest, 1, "nothing was delivered twice")
 }
 
 func first(faults []string) []string { return faults[:min(len(faults), maxFaults)] }
 
-// orders checks the order of both groups. In queue mode only messages count that no shared
-// consumer ever had: the others may have been to the tail.
-func (m *mixed) orders() (exclusive, audited int, faults []string) {
+// orders checks the order of all groups, and returns how many messages each settled. In queue mode
+// only messages count that no shared consumer ever had: the others may have been to the tail.
+func (m *mixed) orders() (settled map[string]int, faults []string) {
+	settled = map[string]int{}
 	m.journals.Range(func(k, v any) bool {
 		key, j := k.([2]string), v.(*Journal)
 		keep := func(string) bool { return true }
 		if key[0] == "" {
 			keep = func(id string) bool { return !m.attempts.Has(id) }
 		}
-		order, settled, wrong := j.Check(keep)
+		order, n, wrong := j.Check(keep)
 		for _, w := range wrong {
 			faults = append(faults, fmt.Sprintf("group %q, partition %s: %s", key[0], key[1], w))
 		}
 		faults = append(faults, producersOrder(order)...)
-		if key[0] == "" {
-			exclusive += settled
-		} else {
-			audited += settled
-		}
+		settled[key[0]] += n
 		return true
 	})
-	return exclusive, audited, faults
+	return settled, faults
 }
 
 // producersOrder checks that the messages of each producer are in the order in which they were

@@ -104,7 +104,8 @@ func readByQuerator(t *testing.T, c *Clients, queue string, p payload) {
 	require.Len(t, got.Items, 1)
 	item := got.Items[0]
 	requireSame(t, p.raw, string(item.Bytes))
-	require.Equal(t, p.item, QueratorItem{Encoding: item.Encoding, Kind: item.Kind, Reference: item.Reference})
+	labels := QueratorItem{Encoding: item.Encoding, Kind: item.Kind, Reference: item.Reference}
+	require.Equal(t, p.item, labels)
 	require.Equal(t, 1, item.Attempts)
 	require.NoError(t, c.Querator.Complete(t.Context(), queue, got.Partition, item.ID))
 	requireEmpty(t, c, queue)

@@ -127,6 +127,14 @@ func (q Queen) Ack(ctx context.Context, group string, acks ...QueenAck) ([]Queen
 	return out, err
 }
 
+// Extend makes a lease last that many seconds from now. It returns whether the lease was live.
+func (q Queen) Extend(ctx context.Context, lease string, seconds int) (bool, error) {
+	var out struct{ Success bool }
+	body := `{"seconds":` + strconv.Itoa(seconds) + `}`
+	_, err := q.Conn.call(ctx, http.MethodPost, q.Base+"/api/v1/lease/"+lease+"/extend", []byte(body), http.StatusOK, &out)
+	return out.Success, err
+}
+
 // Transact pushes and acknowledges at one instant. It returns whether the server committed.
 func (q Queen) Transact(ctx context.Context, pushes []QueenItem, acks []QueenAck, leases ...string) (bool, error) {
 	ops := make([]string, 0, len(pushes)+len(acks))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,8 +16,8 @@ func TestStopAnswersWhoWaits(t *testing.T) {
 	server := Start(t, t.TempDir())
 	c := NewClients(server.Target)
 	prepareLeave(t, c)
-	var parked []<-chan outcome
 	kinds := leavers(c, 0)
+	parked := make([]<-chan outcome, 0, len(kinds))
 	for _, l := range kinds {
 		parked = append(parked, later(t, c, l.method, l.url, l.body))
 	}
@@ -36,7 +37,7 @@ func TestStopAnswersWhoWaits(t *testing.T) {
 	require.Error(t, err, "nobody listens any more")
 
 	again := NewClients(Start(t, server.Dir).Target)
-	prepared, err := again.Querator.Lease(t.Context(), "leave", "x", 1, 11_000_000)
+	prepared, err := again.Querator.Lease(t.Context(), "leave", "x", 1, 11*time.Millisecond)
 	require.NoError(t, err)
 	require.Empty(t, prepared.Items)
 	require.NoError(t, again.Querator.Produce(t.Context(), "leave", QueratorItem{Encoding: "json", Bytes: []byte(Payload("later"))}))
@@ -59,7 +60,7 @@ func TestSettlementsHoldAcrossARestart(t *testing.T) {
 			}
 			popped, err := c.Queen.Pop(t.Context(), "by-queen", "", popQuery(2, 600, 0, ""))
 			require.NoError(t, err)
-			leased, err := c.Querator.Lease(t.Context(), "by-querator", "x", 2, 1_000_000_000)
+			leased, err := c.Querator.Lease(t.Context(), "by-querator", "x", 2, time.Second)
 			require.NoError(t, err)
 			pulled, err := c.Cf.Pull(t.Context(), "by-cf", 2, 600_000)
 			require.NoError(t, err)
@@ -94,7 +95,7 @@ func requireOneFree(t *testing.T, c *Clients) {
 	none, err := c.Queen.Pop(t.Context(), "by-queen", "", popQuery(10, 600, 0, ""))
 	require.NoError(t, err)
 	require.Empty(t, none, "one exclusive lease per partition and group")
-	lease, err := c.Querator.Lease(t.Context(), "by-querator", "y", 10, 1_000_000_000)
+	lease, err := c.Querator.Lease(t.Context(), "by-querator", "y", 10, time.Second)
 	require.NoError(t, err)
 	require.Len(t, lease.Items, 1)
 	require.Equal(t, "2", string(lease.Items[0].Bytes))

@@ -25,7 +25,7 @@ func TestSweepOfLargeBodies(t *testing.T) {
 	NewClock(server.Target).Freeze(t, noon)
 	s := newSweeper(t, server.Target)
 	sent := 0
-	for _, p := range s.protocols() {
+	for _, p := range s.protocols(t) {
 		status, want := http.StatusRequestEntityTooLarge, ""
 		if p.name == "querator" {
 			status, want = http.StatusBadRequest, "request body exceeds "
@@ -94,7 +94,7 @@ func TestSweepOfHalfBodies(t *testing.T) {
 	server := Start(t, t.TempDir())
 	NewClock(server.Target).Freeze(t, noon)
 	s := newSweeper(t, server.Target)
-	for _, p := range s.protocols() {
+	for _, p := range s.protocols(t) {
 		host, prefix, _ := strings.Cut(strings.TrimPrefix(p.refusal.base, "http://"), "/")
 		for _, r := range p.routes {
 			path := strings.TrimSuffix("/"+prefix, "/") + r.path

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,11 +74,12 @@ type sweptProtocol struct {
 	others  []badRequest
 }
 
-func (s *sweeper) protocols() []sweptProtocol {
+func (s *sweeper) protocols(t *testing.T) []sweptProtocol {
+	t.Helper()
 	return []sweptProtocol{
-		{"queen", s.queenRefusal(), s.queenRoutes(), s.queenOthers()},
-		{"querator", s.queratorRefusal(), s.queratorRoutes(), s.queratorOthers()},
-		{"cfqueues", s.cfRefusal(), s.cfRoutes(), s.cfOthers()},
+		s.readSweep(t, "queen", s.queenRefusal()),
+		s.readSweep(t, "querator", s.queratorRefusal()),
+		s.readSweep(t, "cfqueues", s.cfRefusal()),
 	}
 }
 
@@ -85,7 +87,7 @@ func TestSweep(t *testing.T) {
 	server := Start(t, t.TempDir())
 	NewClock(server.Target).Freeze(t, noon)
 	s := newSweeper(t, server.Target)
-	for _, p := range s.protocols() {
+	for _, p := range s.protocols(t) {
 		t.Run(p.name, func(t *testing.T) {
 			for _, r := range p.routes {
 				t.Run(r.method+strings.ReplaceAll(r.path, "/", "_"), func(t *testing.T) { s.sweepRoute(t, p.refusal, r) })
@@ -104,10 +106,10 @@ func TestSweep(t *testing.T) {
 // about them: before they are edited they work.
 func TestSweepBeginsWithGoodRequests(t *testing.T) {
 	tried := 0
-	for p, protocol := range (&sweeper{c: &Clients{}}).protocols() {
+	for p, protocol := range (&sweeper{c: &Clients{}}).protocols(t) {
 		for r := range protocol.routes {
 			s := newSweeper(t, InProcess(t, memory.New(), ProgramOptions{Clock: coretest.New(noon)}))
-			route, refusal := s.protocols()[p].routes[r], s.protocols()[p].refusal
+			route, refusal := s.protocols(t)[p].routes[r], s.protocols(t)[p].refusal
 			if route.lenient || route.taken {
 				continue
 			}
@@ -135,7 +137,7 @@ func newSweeper(t *testing.T, target Target) *sweeper {
 	require.NoError(t, s.c.Queen.Configure(ctx, "sweep-queen", `{"leaseTime":60}`))
 	require.NoError(t, s.c.Queen.Configure(ctx, "a/b", `{}`))
 	for i := range 3 {
-		require.NoError(t, s.c.Queen.Push(ctx, QueenItem{Queue: "sweep-queen", Payload: fmt.Sprint(i), TransactionID: fmt.Sprintf("t%d", i)}))
+		require.NoError(t, s.c.Queen.Push(ctx, QueenItem{Queue: "sweep-queen", Payload: strconv.Itoa(i), TransactionID: fmt.Sprintf("t%d", i)}))
 	}
 	popped, err := s.c.Queen.Pop(ctx, "sweep-queen", "", url.Values{"batch": {"2"}})
 	require.NoError(t, err)

@@ -179,8 +179,9 @@ type model struct {
 	retryDelay int64
 	expire     core.Time
 	deadQueue  bool
-	// dead counts what moved to the dead queue, letters the dead letters.
-	dead, letters int64
+	// dead counts what moved to the dead queue, letters the dead letters. Of what had expired when a seek went back over it, some may
+	// move again: at most again.
+	dead, again, letters int64
 }
 
 // toTail sends a copy to the tail now.
@@ -318,6 +319,7 @@ func (m *model) seek(l *modelLog, group string, toEnd bool) {
 			c.standing = settled
 		} else if x := l.body(off).expires; x != 0 && x <= m.now {
 			r.ghosts[off] = true
+			m.again++
 		}
 	})
 }

@@ -67,7 +67,7 @@ func (w *world) takeExclusive(t *rapid.T, l *modelLog, p *core.ClaimParams, ds [
 		l.passed(r, d.Offset)
 		require.Equal(t, p.AutoAck, d.Lease == uuid.UUID{})
 		if c.standing = held; p.AutoAck {
-			c.standing = settled
+			c.standing, r.retries = settled, 0
 			continue
 		}
 		require.Equal(t, w.now.Add(p.Lease), d.Until)

@@ -292,6 +292,11 @@ func sourcesFindOffsets(b *bundle) {
 	})
 	assert.Zero(b, source(b.p[0], "a"))
 	assert.Equal(b, int64(1), source(b.p[1], "a"), "an update appends source ids too")
+	again := coretest.Message(b.next(), b.now, coretest.Source("a"))
+	b.update(nil, core.ChangeSet{
+		FreeSources: []core.SourceKey{{Partition: b.p[1], SourceID: "a"}}, Segments: []core.NewSegment{coretest.Segment(b.p[1], again)},
+	})
+	assert.Equal(b, int64(2), source(b.p[1], "a"), "freed before what the same change set appends")
 	b.append(coretest.Segment(b.p[0], one))
 	assert.Equal(b, int64(6), source(b.p[0], "a"), "a freed id may be used again")
 	refs, err := b.s.Segments(b.ctx, b.p[0], 6, 0)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"flag"
 	"fmt"
 	"strconv"
 	"testing"
@@ -17,6 +18,9 @@ import (
 // matchesTheModel runs random operations against the store and the memory model and compares all that can be seen.
 func matchesTheModel(b *bundle) {
 	require.NoError(b, b.s.Close())
+	if f := flag.Lookup("rapid.checks"); b.h.Checks > 0 && f.Value.String() == f.DefValue {
+		require.NoError(b, f.Value.Set(strconv.Itoa(b.h.Checks)))
+	}
 	rapid.Check(b.T, func(t *rapid.T) {
 		m := newMachine(b, t)
 		defer func() { _ = m.store.Close() }()

@@ -21,6 +21,8 @@ type Harness struct {
 	Open func(tb testing.TB, place string) core.Store
 	// Fail makes the next commit of the store fail at a point. It returns once only: later commits go through.
 	Fail func(s core.Store, point FailPoint)
+	// Checks is how many sequences of random operations MatchesTheModel runs; 0 leaves it to the flag -rapid.checks.
+	Checks int
 	// Exceptions are tests that the store cannot pass, by name, each with the reason.
 	Exceptions map[string]string
 }

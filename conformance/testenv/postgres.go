@@ -132,7 +132,7 @@ func cluster(bin string) (url string, stop func(), err error) {
 	server := exec.CommandContext(context.Background(), filepath.Join(bin, "postgres"), args...) //nolint:gosec // found above
 	dieWithParent(attr)
 	server.SysProcAttr, server.Dir = attr, dir
-	log, err := os.Create(filepath.Join(dir, "log")) //nolint:gosec // a directory made above
+	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return "", nil, err
 	}

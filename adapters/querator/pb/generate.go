@@ -6,4 +6,4 @@
 // their own: the official client registers its messages in the same registry.
 package pb
 
-//go:generate sh -c "cd ../../.. && protoc -I . --go_out=. --go_opt=paths=source_relative adapters/querator/pb/base/base.proto adapters/querator/pb/lease/lease.proto adapters/querator/pb/reserve/reserve.proto"
+//go:generate sh -c "cd ../../.. && protoc -I . --go_out=. --go_opt=paths=source_relative adapters/querator/pb/base/base.proto adapters/querator/pb/lease/lease.proto adapters/querator/pb/reserve/reserve.proto adapters/querator/pb/access/access.proto"

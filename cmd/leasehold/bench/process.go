@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// clockTick is the unit of CPU times in /proc on every Linux that Go runs on.
-const clockTick = 10 * time.Millisecond
-
 // process is a process whose use of the machine is watched. A nil process
 // cannot be watched.
 type process struct{ pid int }
@@ -22,27 +19,17 @@ type usage struct {
 	rss     int64         // bytes resident
 }
 
-// usage reads /proc; it is false where there is none, or no permission.
+// usage is false where there is no /proc, or no such process.
 func (p *process) usage() (usage, bool) {
 	if p == nil || p.pid <= 0 {
 		return usage{}, false
 	}
+	cpu, ok := cpuTime(p.pid)
+	if !ok {
+		return usage{}, false
+	}
 	dir := fmt.Sprintf("/proc/%d/", p.pid)
-	stat, err := os.ReadFile(dir + "stat")
-	if err != nil {
-		return usage{}, false
-	}
-	// The name in parentheses may hold anything; utime is the 12th field after it.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 13 {
-		return usage{}, false
-	}
-	user, err := strconv.ParseInt(string(fields[11]), 10, 64)
-	system, err2 := strconv.ParseInt(string(fields[12]), 10, 64)
-	if err != nil || err2 != nil {
-		return usage{}, false
-	}
-	u := usage{cpu: time.Duration(user+system) * clockTick}
+	u := usage{cpu: cpu}
 	u.rss = procNumber(dir+"status", "VmRSS:") << 10
 	u.written = procNumber(dir+"io", "write_bytes:")
 	return u, true

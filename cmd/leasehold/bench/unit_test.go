@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -268,4 +269,23 @@ func TestRatioIsTheMedianOfTheRounds(t *testing.T) {
 	require.InDelta(t, .1, r.RatioMin, 1e-9)
 	require.InDelta(t, .75, r.RatioMax, 1e-9)
 	require.InDelta(t, 2.9, r.Spread, 1e-9)
+}
+
+func TestUsageSeesWhatThisProcessDoes(t *testing.T) {
+	p := &process{pid: os.Getpid()}
+	before, ok := p.usage()
+	if !ok {
+		t.Skip("this system tells nothing about processes")
+	}
+	for began := time.Now(); time.Since(began) < 20*time.Millisecond; {
+		_ = text(1000)
+	}
+	after, ok := p.usage()
+	require.True(t, ok)
+	require.Greater(t, after.cpu-before.cpu, time.Millisecond)
+	require.Greater(t, after.rss, int64(1<<20))
+	_, ok = (&process{pid: 1 << 22}).usage()
+	require.False(t, ok)
+	_, ok = (*process)(nil).usage()
+	require.False(t, ok)
 }

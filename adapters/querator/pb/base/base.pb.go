@@ -430,6 +430,181 @@ func (x *StatsRequest) GetQueueName() string {
 	return ""
 }
 
+// ReloadRequest is queue.reload.
+type ReloadRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QueueName     string                 `protobuf:"bytes,1,opt,name=queueName,json=queue_name,proto3" json:"queueName,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadRequest) Reset() {
+	*x = ReloadRequest{}
+	mi := &file_adapters_querator_pb_base_base_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadRequest) ProtoMessage() {}
+
+func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_base_base_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
+func (*ReloadRequest) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_base_base_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ReloadRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+// StorageListRequest is storage/items.list and storage/scheduled.list.
+type StorageListRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QueueName     string                 `protobuf:"bytes,1,opt,name=queueName,json=queue_name,proto3" json:"queueName,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Pivot         string                 `protobuf:"bytes,3,opt,name=pivot,proto3" json:"pivot,omitempty"`
+	Limit         int32                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageListRequest) Reset() {
+	*x = StorageListRequest{}
+	mi := &file_adapters_querator_pb_base_base_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageListRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageListRequest) ProtoMessage() {}
+
+func (x *StorageListRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_base_base_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageListRequest.ProtoReflect.Descriptor instead.
+func (*StorageListRequest) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_base_base_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *StorageListRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *StorageListRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *StorageListRequest) GetPivot() string {
+	if x != nil {
+		return x.Pivot
+	}
+	return ""
+}
+
+func (x *StorageListRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// StorageDeleteRequest is storage/items.delete.
+type StorageDeleteRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QueueName     string                 `protobuf:"bytes,1,opt,name=queueName,json=queue_name,proto3" json:"queueName,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Ids           []string               `protobuf:"bytes,3,rep,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageDeleteRequest) Reset() {
+	*x = StorageDeleteRequest{}
+	mi := &file_adapters_querator_pb_base_base_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageDeleteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageDeleteRequest) ProtoMessage() {}
+
+func (x *StorageDeleteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_base_base_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageDeleteRequest.ProtoReflect.Descriptor instead.
+func (*StorageDeleteRequest) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_base_base_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *StorageDeleteRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *StorageDeleteRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *StorageDeleteRequest) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
 var File_adapters_querator_pb_base_base_proto protoreflect.FileDescriptor
 
 const file_adapters_querator_pb_base_base_proto_rawDesc = "" +
@@ -468,7 +643,21 @@ const file_adapters_querator_pb_base_base_proto_rawDesc = "" +
 	"queue_name\"-\n" +
 	"\fStatsRequest\x12\x1d\n" +
 	"\tqueueName\x18\x01 \x01(\tR\n" +
-	"queue_nameBAZ?github.com/leasehold/leasehold/adapters/querator/pb/base;basepbb\x06proto3"
+	"queue_name\".\n" +
+	"\rReloadRequest\x12\x1d\n" +
+	"\tqueueName\x18\x01 \x01(\tR\n" +
+	"queue_name\"}\n" +
+	"\x12StorageListRequest\x12\x1d\n" +
+	"\tqueueName\x18\x01 \x01(\tR\n" +
+	"queue_name\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05pivot\x18\x03 \x01(\tR\x05pivot\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\"e\n" +
+	"\x14StorageDeleteRequest\x12\x1d\n" +
+	"\tqueueName\x18\x01 \x01(\tR\n" +
+	"queue_name\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x10\n" +
+	"\x03ids\x18\x03 \x03(\tR\x03idsBAZ?github.com/leasehold/leasehold/adapters/querator/pb/base;basepbb\x06proto3"
 
 var (
 	file_adapters_querator_pb_base_base_proto_rawDescOnce sync.Once
@@ -482,24 +671,27 @@ func file_adapters_querator_pb_base_base_proto_rawDescGZIP() []byte {
 	return file_adapters_querator_pb_base_base_proto_rawDescData
 }
 
-var file_adapters_querator_pb_base_base_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_adapters_querator_pb_base_base_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_adapters_querator_pb_base_base_proto_goTypes = []any{
-	(*Reply)(nil),           // 0: leasehold.querator.base.v1.Reply
-	(*ClaimRequest)(nil),    // 1: leasehold.querator.base.v1.ClaimRequest
-	(*CompleteRequest)(nil), // 2: leasehold.querator.base.v1.CompleteRequest
-	(*ListRequest)(nil),     // 3: leasehold.querator.base.v1.ListRequest
-	(*DeleteRequest)(nil),   // 4: leasehold.querator.base.v1.DeleteRequest
-	(*InfoRequest)(nil),     // 5: leasehold.querator.base.v1.InfoRequest
-	(*StatsRequest)(nil),    // 6: leasehold.querator.base.v1.StatsRequest
-	nil,                     // 7: leasehold.querator.base.v1.Reply.DetailsEntry
+	(*Reply)(nil),                // 0: leasehold.querator.base.v1.Reply
+	(*ClaimRequest)(nil),         // 1: leasehold.querator.base.v1.ClaimRequest
+	(*CompleteRequest)(nil),      // 2: leasehold.querator.base.v1.CompleteRequest
+	(*ListRequest)(nil),          // 3: leasehold.querator.base.v1.ListRequest
+	(*DeleteRequest)(nil),        // 4: leasehold.querator.base.v1.DeleteRequest
+	(*InfoRequest)(nil),          // 5: leasehold.querator.base.v1.InfoRequest
+	(*StatsRequest)(nil),         // 6: leasehold.querator.base.v1.StatsRequest
+	(*ReloadRequest)(nil),        // 7: leasehold.querator.base.v1.ReloadRequest
+	(*StorageListRequest)(nil),   // 8: leasehold.querator.base.v1.StorageListRequest
+	(*StorageDeleteRequest)(nil), // 9: leasehold.querator.base.v1.StorageDeleteRequest
+	nil,                          // 10: leasehold.querator.base.v1.Reply.DetailsEntry
 }
 var file_adapters_querator_pb_base_base_proto_depIdxs = []int32{
-	7, // 0: leasehold.querator.base.v1.Reply.details:type_name -> leasehold.querator.base.v1.Reply.DetailsEntry
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	10, // 0: leasehold.querator.base.v1.Reply.details:type_name -> leasehold.querator.base.v1.Reply.DetailsEntry
+	1,  // [1:1] is the sub-list for method output_type
+	1,  // [1:1] is the sub-list for method input_type
+	1,  // [1:1] is the sub-list for extension type_name
+	1,  // [1:1] is the sub-list for extension extendee
+	0,  // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_adapters_querator_pb_base_base_proto_init() }
@@ -513,7 +705,7 @@ func file_adapters_querator_pb_base_base_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_adapters_querator_pb_base_base_proto_rawDesc), len(file_adapters_querator_pb_base_base_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1064,6 +1064,460 @@ func (x *PartitionStats) GetScheduled() int32 {
 	return 0
 }
 
+// ClearRequestL1 is queue.clear while it had a flag for retries, which did nothing.
+type ClearRequestL1 struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QueueName     string                 `protobuf:"bytes,1,opt,name=queueName,json=queue_name,proto3" json:"queueName,omitempty"`
+	Retry         bool                   `protobuf:"varint,2,opt,name=retry,proto3" json:"retry,omitempty"`
+	Scheduled     bool                   `protobuf:"varint,3,opt,name=scheduled,proto3" json:"scheduled,omitempty"`
+	Queue         bool                   `protobuf:"varint,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	Destructive   bool                   `protobuf:"varint,5,opt,name=destructive,proto3" json:"destructive,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearRequestL1) Reset() {
+	*x = ClearRequestL1{}
+	mi := &file_adapters_querator_pb_lease_lease_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearRequestL1) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearRequestL1) ProtoMessage() {}
+
+func (x *ClearRequestL1) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_lease_lease_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearRequestL1.ProtoReflect.Descriptor instead.
+func (*ClearRequestL1) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_lease_lease_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ClearRequestL1) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *ClearRequestL1) GetRetry() bool {
+	if x != nil {
+		return x.Retry
+	}
+	return false
+}
+
+func (x *ClearRequestL1) GetScheduled() bool {
+	if x != nil {
+		return x.Scheduled
+	}
+	return false
+}
+
+func (x *ClearRequestL1) GetQueue() bool {
+	if x != nil {
+		return x.Queue
+	}
+	return false
+}
+
+func (x *ClearRequestL1) GetDestructive() bool {
+	if x != nil {
+		return x.Destructive
+	}
+	return false
+}
+
+// ClearRequest is queue.clear (L2).
+type ClearRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QueueName     string                 `protobuf:"bytes,1,opt,name=queueName,json=queue_name,proto3" json:"queueName,omitempty"`
+	Scheduled     bool                   `protobuf:"varint,3,opt,name=scheduled,proto3" json:"scheduled,omitempty"`
+	Queue         bool                   `protobuf:"varint,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	Destructive   bool                   `protobuf:"varint,5,opt,name=destructive,proto3" json:"destructive,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearRequest) Reset() {
+	*x = ClearRequest{}
+	mi := &file_adapters_querator_pb_lease_lease_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearRequest) ProtoMessage() {}
+
+func (x *ClearRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_lease_lease_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearRequest.ProtoReflect.Descriptor instead.
+func (*ClearRequest) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_lease_lease_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ClearRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *ClearRequest) GetScheduled() bool {
+	if x != nil {
+		return x.Scheduled
+	}
+	return false
+}
+
+func (x *ClearRequest) GetQueue() bool {
+	if x != nil {
+		return x.Queue
+	}
+	return false
+}
+
+func (x *ClearRequest) GetDestructive() bool {
+	if x != nil {
+		return x.Destructive
+	}
+	return false
+}
+
+// StorageItem is an item as it is stored (v0.0.5 and later).
+type StorageItem struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	SourceId       string                 `protobuf:"bytes,2,opt,name=sourceId,json=source_id,proto3" json:"sourceId,omitempty"`
+	IsLeased       bool                   `protobuf:"varint,3,opt,name=isLeased,json=is_leased,proto3" json:"isLeased,omitempty"`
+	LeaseDeadline  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=leaseDeadline,json=lease_deadline,proto3" json:"leaseDeadline,omitempty"`
+	ExpireDeadline *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expireDeadline,json=expire_deadline,proto3" json:"expireDeadline,omitempty"`
+	DeadDeadline   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=deadDeadline,json=dead_deadline,proto3" json:"deadDeadline,omitempty"`
+	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=createdAt,json=created_at,proto3" json:"createdAt,omitempty"`
+	UpdatedAt      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=updatedAt,json=updated_at,proto3" json:"updatedAt,omitempty"`
+	EnqueueAt      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=enqueueAt,json=enqueue_at,proto3" json:"enqueueAt,omitempty"`
+	Attempts       int32                  `protobuf:"varint,10,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	MaxAttempts    int32                  `protobuf:"varint,11,opt,name=maxAttempts,json=max_attempts,proto3" json:"maxAttempts,omitempty"`
+	Reference      string                 `protobuf:"bytes,12,opt,name=reference,proto3" json:"reference,omitempty"`
+	Encoding       string                 `protobuf:"bytes,13,opt,name=encoding,proto3" json:"encoding,omitempty"`
+	Kind           string                 `protobuf:"bytes,14,opt,name=kind,proto3" json:"kind,omitempty"`
+	Payload        []byte                 `protobuf:"bytes,15,opt,name=payload,proto3" json:"payload,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *StorageItem) Reset() {
+	*x = StorageItem{}
+	mi := &file_adapters_querator_pb_lease_lease_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageItem) ProtoMessage() {}
+
+func (x *StorageItem) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_lease_lease_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageItem.ProtoReflect.Descriptor instead.
+func (*StorageItem) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_lease_lease_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *StorageItem) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *StorageItem) GetSourceId() string {
+	if x != nil {
+		return x.SourceId
+	}
+	return ""
+}
+
+func (x *StorageItem) GetIsLeased() bool {
+	if x != nil {
+		return x.IsLeased
+	}
+	return false
+}
+
+func (x *StorageItem) GetLeaseDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LeaseDeadline
+	}
+	return nil
+}
+
+func (x *StorageItem) GetExpireDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireDeadline
+	}
+	return nil
+}
+
+func (x *StorageItem) GetDeadDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DeadDeadline
+	}
+	return nil
+}
+
+func (x *StorageItem) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *StorageItem) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *StorageItem) GetEnqueueAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EnqueueAt
+	}
+	return nil
+}
+
+func (x *StorageItem) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *StorageItem) GetMaxAttempts() int32 {
+	if x != nil {
+		return x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *StorageItem) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
+func (x *StorageItem) GetEncoding() string {
+	if x != nil {
+		return x.Encoding
+	}
+	return ""
+}
+
+func (x *StorageItem) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *StorageItem) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+// StorageListResponse answers storage/items.list and storage/scheduled.list.
+type StorageListResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*StorageItem         `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageListResponse) Reset() {
+	*x = StorageListResponse{}
+	mi := &file_adapters_querator_pb_lease_lease_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageListResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageListResponse) ProtoMessage() {}
+
+func (x *StorageListResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_lease_lease_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageListResponse.ProtoReflect.Descriptor instead.
+func (*StorageListResponse) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_lease_lease_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *StorageListResponse) GetItems() []*StorageItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// StorageImportRequest is storage/items.import.
+type StorageImportRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QueueName     string                 `protobuf:"bytes,1,opt,name=queueName,json=queue_name,proto3" json:"queueName,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Items         []*StorageItem         `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageImportRequest) Reset() {
+	*x = StorageImportRequest{}
+	mi := &file_adapters_querator_pb_lease_lease_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageImportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageImportRequest) ProtoMessage() {}
+
+func (x *StorageImportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_lease_lease_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageImportRequest.ProtoReflect.Descriptor instead.
+func (*StorageImportRequest) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_lease_lease_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *StorageImportRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *StorageImportRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *StorageImportRequest) GetItems() []*StorageItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// StorageImportResponse answers storage/items.import; its items have another number than the list's.
+type StorageImportResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*StorageItem         `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageImportResponse) Reset() {
+	*x = StorageImportResponse{}
+	mi := &file_adapters_querator_pb_lease_lease_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageImportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageImportResponse) ProtoMessage() {}
+
+func (x *StorageImportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_lease_lease_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageImportResponse.ProtoReflect.Descriptor instead.
+func (*StorageImportResponse) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_lease_lease_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *StorageImportResponse) GetItems() []*StorageItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
 var File_adapters_querator_pb_lease_lease_proto protoreflect.FileDescriptor
 
 const file_adapters_querator_pb_lease_lease_proto_rawDesc = "" +
@@ -1170,7 +1624,49 @@ const file_adapters_querator_pb_lease_lease_proto_rawDesc = "" +
 	"\n" +
 	"averageAge\x18\x05 \x01(\tR\vaverage_age\x12,\n" +
 	"\x10averageLeasedAge\x18\x06 \x01(\tR\x12average_leased_age\x12\x1c\n" +
-	"\tscheduled\x18\a \x01(\x05R\tscheduledBCZAgithub.com/leasehold/leasehold/adapters/querator/pb/lease;leasepbb\x06proto3"
+	"\tscheduled\x18\a \x01(\x05R\tscheduled\"\x9b\x01\n" +
+	"\x0eClearRequestL1\x12\x1d\n" +
+	"\tqueueName\x18\x01 \x01(\tR\n" +
+	"queue_name\x12\x14\n" +
+	"\x05retry\x18\x02 \x01(\bR\x05retry\x12\x1c\n" +
+	"\tscheduled\x18\x03 \x01(\bR\tscheduled\x12\x14\n" +
+	"\x05queue\x18\x04 \x01(\bR\x05queue\x12 \n" +
+	"\vdestructive\x18\x05 \x01(\bR\vdestructive\"\x83\x01\n" +
+	"\fClearRequest\x12\x1d\n" +
+	"\tqueueName\x18\x01 \x01(\tR\n" +
+	"queue_name\x12\x1c\n" +
+	"\tscheduled\x18\x03 \x01(\bR\tscheduled\x12\x14\n" +
+	"\x05queue\x18\x04 \x01(\bR\x05queue\x12 \n" +
+	"\vdestructive\x18\x05 \x01(\bR\vdestructive\"\xf8\x04\n" +
+	"\vStorageItem\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
+	"\bsourceId\x18\x02 \x01(\tR\tsource_id\x12\x1b\n" +
+	"\bisLeased\x18\x03 \x01(\bR\tis_leased\x12A\n" +
+	"\rleaseDeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0elease_deadline\x12C\n" +
+	"\x0eexpireDeadline\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0fexpire_deadline\x12?\n" +
+	"\fdeadDeadline\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\rdead_deadline\x129\n" +
+	"\tcreatedAt\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"created_at\x129\n" +
+	"\tupdatedAt\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"updated_at\x129\n" +
+	"\tenqueueAt\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"enqueue_at\x12\x1a\n" +
+	"\battempts\x18\n" +
+	" \x01(\x05R\battempts\x12!\n" +
+	"\vmaxAttempts\x18\v \x01(\x05R\fmax_attempts\x12\x1c\n" +
+	"\treference\x18\f \x01(\tR\treference\x12\x1a\n" +
+	"\bencoding\x18\r \x01(\tR\bencoding\x12\x12\n" +
+	"\x04kind\x18\x0e \x01(\tR\x04kind\x12\x18\n" +
+	"\apayload\x18\x0f \x01(\fR\apayload\"U\n" +
+	"\x13StorageListResponse\x12>\n" +
+	"\x05items\x18\x01 \x03(\v2(.leasehold.querator.lease.v1.StorageItemR\x05items\"\x93\x01\n" +
+	"\x14StorageImportRequest\x12\x1d\n" +
+	"\tqueueName\x18\x01 \x01(\tR\n" +
+	"queue_name\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12>\n" +
+	"\x05items\x18\x03 \x03(\v2(.leasehold.querator.lease.v1.StorageItemR\x05items\"W\n" +
+	"\x15StorageImportResponse\x12>\n" +
+	"\x05items\x18\x02 \x03(\v2(.leasehold.querator.lease.v1.StorageItemR\x05itemsBCZAgithub.com/leasehold/leasehold/adapters/querator/pb/lease;leasepbb\x06proto3"
 
 var (
 	file_adapters_querator_pb_lease_lease_proto_rawDescOnce sync.Once
@@ -1184,7 +1680,7 @@ func file_adapters_querator_pb_lease_lease_proto_rawDescGZIP() []byte {
 	return file_adapters_querator_pb_lease_lease_proto_rawDescData
 }
 
-var file_adapters_querator_pb_lease_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_adapters_querator_pb_lease_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_adapters_querator_pb_lease_lease_proto_goTypes = []any{
 	(*ProduceRequest)(nil),        // 0: leasehold.querator.lease.v1.ProduceRequest
 	(*ProduceItem)(nil),           // 1: leasehold.querator.lease.v1.ProduceItem
@@ -1200,29 +1696,44 @@ var file_adapters_querator_pb_lease_lease_proto_goTypes = []any{
 	(*StatsResponse)(nil),         // 11: leasehold.querator.lease.v1.StatsResponse
 	(*LogicalQueue)(nil),          // 12: leasehold.querator.lease.v1.LogicalQueue
 	(*PartitionStats)(nil),        // 13: leasehold.querator.lease.v1.PartitionStats
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*ClearRequestL1)(nil),        // 14: leasehold.querator.lease.v1.ClearRequestL1
+	(*ClearRequest)(nil),          // 15: leasehold.querator.lease.v1.ClearRequest
+	(*StorageItem)(nil),           // 16: leasehold.querator.lease.v1.StorageItem
+	(*StorageListResponse)(nil),   // 17: leasehold.querator.lease.v1.StorageListResponse
+	(*StorageImportRequest)(nil),  // 18: leasehold.querator.lease.v1.StorageImportRequest
+	(*StorageImportResponse)(nil), // 19: leasehold.querator.lease.v1.StorageImportResponse
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
 }
 var file_adapters_querator_pb_lease_lease_proto_depIdxs = []int32{
 	1,  // 0: leasehold.querator.lease.v1.ProduceRequest.items:type_name -> leasehold.querator.lease.v1.ProduceItem
-	14, // 1: leasehold.querator.lease.v1.ProduceItem.enqueueAt:type_name -> google.protobuf.Timestamp
+	20, // 1: leasehold.querator.lease.v1.ProduceItem.enqueueAt:type_name -> google.protobuf.Timestamp
 	3,  // 2: leasehold.querator.lease.v1.ClaimResponse.items:type_name -> leasehold.querator.lease.v1.ClaimItem
-	14, // 3: leasehold.querator.lease.v1.ClaimItem.leaseDeadline:type_name -> google.protobuf.Timestamp
+	20, // 3: leasehold.querator.lease.v1.ClaimItem.leaseDeadline:type_name -> google.protobuf.Timestamp
 	5,  // 4: leasehold.querator.lease.v1.RetryRequest.items:type_name -> leasehold.querator.lease.v1.RetryItem
-	14, // 5: leasehold.querator.lease.v1.RetryItem.retryAt:type_name -> google.protobuf.Timestamp
-	14, // 6: leasehold.querator.lease.v1.QueueInfo.createdAt:type_name -> google.protobuf.Timestamp
-	14, // 7: leasehold.querator.lease.v1.QueueInfo.updatedAt:type_name -> google.protobuf.Timestamp
+	20, // 5: leasehold.querator.lease.v1.RetryItem.retryAt:type_name -> google.protobuf.Timestamp
+	20, // 6: leasehold.querator.lease.v1.QueueInfo.createdAt:type_name -> google.protobuf.Timestamp
+	20, // 7: leasehold.querator.lease.v1.QueueInfo.updatedAt:type_name -> google.protobuf.Timestamp
 	8,  // 8: leasehold.querator.lease.v1.QueueInfo.partitions:type_name -> leasehold.querator.lease.v1.Partition
-	14, // 9: leasehold.querator.lease.v1.QueueInfoL1.createdAt:type_name -> google.protobuf.Timestamp
-	14, // 10: leasehold.querator.lease.v1.QueueInfoL1.updatedAt:type_name -> google.protobuf.Timestamp
+	20, // 9: leasehold.querator.lease.v1.QueueInfoL1.createdAt:type_name -> google.protobuf.Timestamp
+	20, // 10: leasehold.querator.lease.v1.QueueInfoL1.updatedAt:type_name -> google.protobuf.Timestamp
 	8,  // 11: leasehold.querator.lease.v1.QueueInfoL1.partitions:type_name -> leasehold.querator.lease.v1.Partition
 	6,  // 12: leasehold.querator.lease.v1.ListResponse.items:type_name -> leasehold.querator.lease.v1.QueueInfo
 	12, // 13: leasehold.querator.lease.v1.StatsResponse.logicalQueues:type_name -> leasehold.querator.lease.v1.LogicalQueue
 	13, // 14: leasehold.querator.lease.v1.LogicalQueue.partitions:type_name -> leasehold.querator.lease.v1.PartitionStats
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	20, // 15: leasehold.querator.lease.v1.StorageItem.leaseDeadline:type_name -> google.protobuf.Timestamp
+	20, // 16: leasehold.querator.lease.v1.StorageItem.expireDeadline:type_name -> google.protobuf.Timestamp
+	20, // 17: leasehold.querator.lease.v1.StorageItem.deadDeadline:type_name -> google.protobuf.Timestamp
+	20, // 18: leasehold.querator.lease.v1.StorageItem.createdAt:type_name -> google.protobuf.Timestamp
+	20, // 19: leasehold.querator.lease.v1.StorageItem.updatedAt:type_name -> google.protobuf.Timestamp
+	20, // 20: leasehold.querator.lease.v1.StorageItem.enqueueAt:type_name -> google.protobuf.Timestamp
+	16, // 21: leasehold.querator.lease.v1.StorageListResponse.items:type_name -> leasehold.querator.lease.v1.StorageItem
+	16, // 22: leasehold.querator.lease.v1.StorageImportRequest.items:type_name -> leasehold.querator.lease.v1.StorageItem
+	16, // 23: leasehold.querator.lease.v1.StorageImportResponse.items:type_name -> leasehold.querator.lease.v1.StorageItem
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_adapters_querator_pb_lease_lease_proto_init() }
@@ -1236,7 +1747,7 @@ func file_adapters_querator_pb_lease_lease_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_adapters_querator_pb_lease_lease_proto_rawDesc), len(file_adapters_querator_pb_lease_lease_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

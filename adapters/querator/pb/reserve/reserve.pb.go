@@ -735,6 +735,562 @@ func (x *PartitionStatsR1) GetInFlight() int32 {
 	return 0
 }
 
+// ClearRequest is queue.clear. The originals knew the flag for the queue by its capital only; the
+// 2024-09 document prints it small, and both are read.
+type ClearRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QueueName     string                 `protobuf:"bytes,1,opt,name=queueName,json=queue_name,proto3" json:"queueName,omitempty"`
+	Defer         bool                   `protobuf:"varint,2,opt,name=defer,proto3" json:"defer,omitempty"`
+	Scheduled     bool                   `protobuf:"varint,3,opt,name=scheduled,proto3" json:"scheduled,omitempty"`
+	Queue         bool                   `protobuf:"varint,4,opt,name=Queue,json=queue,proto3" json:"Queue,omitempty"`
+	Destructive   bool                   `protobuf:"varint,5,opt,name=destructive,proto3" json:"destructive,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearRequest) Reset() {
+	*x = ClearRequest{}
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearRequest) ProtoMessage() {}
+
+func (x *ClearRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearRequest.ProtoReflect.Descriptor instead.
+func (*ClearRequest) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_reserve_reserve_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ClearRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *ClearRequest) GetDefer() bool {
+	if x != nil {
+		return x.Defer
+	}
+	return false
+}
+
+func (x *ClearRequest) GetScheduled() bool {
+	if x != nil {
+		return x.Scheduled
+	}
+	return false
+}
+
+func (x *ClearRequest) GetQueue() bool {
+	if x != nil {
+		return x.Queue
+	}
+	return false
+}
+
+func (x *ClearRequest) GetDestructive() bool {
+	if x != nil {
+		return x.Destructive
+	}
+	return false
+}
+
+// StorageItem is an item as it is stored (R2).
+type StorageItem struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	IsReserved      bool                   `protobuf:"varint,2,opt,name=isReserved,json=is_reserved,proto3" json:"isReserved,omitempty"`
+	ReserveDeadline *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=reserveDeadline,json=reserve_deadline,proto3" json:"reserveDeadline,omitempty"`
+	ExpireDeadline  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expireDeadline,json=expire_deadline,proto3" json:"expireDeadline,omitempty"`
+	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=createdAt,json=created_at,proto3" json:"createdAt,omitempty"`
+	UpdatedAt       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updatedAt,json=updated_at,proto3" json:"updatedAt,omitempty"`
+	Attempts        int32                  `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	MaxAttempts     int32                  `protobuf:"varint,8,opt,name=maxAttempts,json=max_attempts,proto3" json:"maxAttempts,omitempty"`
+	Reference       string                 `protobuf:"bytes,9,opt,name=reference,proto3" json:"reference,omitempty"`
+	Encoding        string                 `protobuf:"bytes,10,opt,name=encoding,proto3" json:"encoding,omitempty"`
+	Kind            string                 `protobuf:"bytes,11,opt,name=kind,proto3" json:"kind,omitempty"`
+	Payload         []byte                 `protobuf:"bytes,12,opt,name=payload,proto3" json:"payload,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *StorageItem) Reset() {
+	*x = StorageItem{}
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageItem) ProtoMessage() {}
+
+func (x *StorageItem) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageItem.ProtoReflect.Descriptor instead.
+func (*StorageItem) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_reserve_reserve_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *StorageItem) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *StorageItem) GetIsReserved() bool {
+	if x != nil {
+		return x.IsReserved
+	}
+	return false
+}
+
+func (x *StorageItem) GetReserveDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReserveDeadline
+	}
+	return nil
+}
+
+func (x *StorageItem) GetExpireDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireDeadline
+	}
+	return nil
+}
+
+func (x *StorageItem) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *StorageItem) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *StorageItem) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *StorageItem) GetMaxAttempts() int32 {
+	if x != nil {
+		return x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *StorageItem) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
+func (x *StorageItem) GetEncoding() string {
+	if x != nil {
+		return x.Encoding
+	}
+	return ""
+}
+
+func (x *StorageItem) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *StorageItem) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+// StorageItemR1 is an item as it is stored, before dead_deadline was renamed.
+type StorageItemR1 struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	IsReserved      bool                   `protobuf:"varint,2,opt,name=isReserved,json=is_reserved,proto3" json:"isReserved,omitempty"`
+	ReserveDeadline *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=reserveDeadline,json=reserve_deadline,proto3" json:"reserveDeadline,omitempty"`
+	DeadDeadline    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadDeadline,json=dead_deadline,proto3" json:"deadDeadline,omitempty"`
+	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=createdAt,json=created_at,proto3" json:"createdAt,omitempty"`
+	UpdatedAt       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updatedAt,json=updated_at,proto3" json:"updatedAt,omitempty"`
+	Attempts        int32                  `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	MaxAttempts     int32                  `protobuf:"varint,8,opt,name=maxAttempts,json=max_attempts,proto3" json:"maxAttempts,omitempty"`
+	Reference       string                 `protobuf:"bytes,9,opt,name=reference,proto3" json:"reference,omitempty"`
+	Encoding        string                 `protobuf:"bytes,10,opt,name=encoding,proto3" json:"encoding,omitempty"`
+	Kind            string                 `protobuf:"bytes,11,opt,name=kind,proto3" json:"kind,omitempty"`
+	Payload         []byte                 `protobuf:"bytes,12,opt,name=payload,proto3" json:"payload,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *StorageItemR1) Reset() {
+	*x = StorageItemR1{}
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageItemR1) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageItemR1) ProtoMessage() {}
+
+func (x *StorageItemR1) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageItemR1.ProtoReflect.Descriptor instead.
+func (*StorageItemR1) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_reserve_reserve_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *StorageItemR1) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *StorageItemR1) GetIsReserved() bool {
+	if x != nil {
+		return x.IsReserved
+	}
+	return false
+}
+
+func (x *StorageItemR1) GetReserveDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReserveDeadline
+	}
+	return nil
+}
+
+func (x *StorageItemR1) GetDeadDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DeadDeadline
+	}
+	return nil
+}
+
+func (x *StorageItemR1) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *StorageItemR1) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *StorageItemR1) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *StorageItemR1) GetMaxAttempts() int32 {
+	if x != nil {
+		return x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *StorageItemR1) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
+func (x *StorageItemR1) GetEncoding() string {
+	if x != nil {
+		return x.Encoding
+	}
+	return ""
+}
+
+func (x *StorageItemR1) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *StorageItemR1) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+// StorageListResponse answers storage/items.list in both numberings, which are the same.
+type StorageListResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*StorageItem         `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageListResponse) Reset() {
+	*x = StorageListResponse{}
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageListResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageListResponse) ProtoMessage() {}
+
+func (x *StorageListResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageListResponse.ProtoReflect.Descriptor instead.
+func (*StorageListResponse) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_reserve_reserve_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *StorageListResponse) GetItems() []*StorageItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// StorageImportRequest is storage/items.import (R2).
+type StorageImportRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QueueName     string                 `protobuf:"bytes,1,opt,name=queueName,json=queue_name,proto3" json:"queueName,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Items         []*StorageItem         `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageImportRequest) Reset() {
+	*x = StorageImportRequest{}
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageImportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageImportRequest) ProtoMessage() {}
+
+func (x *StorageImportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageImportRequest.ProtoReflect.Descriptor instead.
+func (*StorageImportRequest) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_reserve_reserve_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *StorageImportRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *StorageImportRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *StorageImportRequest) GetItems() []*StorageItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// StorageImportRequestR1 is storage/items.import before dead_deadline was renamed.
+type StorageImportRequestR1 struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QueueName     string                 `protobuf:"bytes,1,opt,name=queueName,json=queue_name,proto3" json:"queueName,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Items         []*StorageItemR1       `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageImportRequestR1) Reset() {
+	*x = StorageImportRequestR1{}
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageImportRequestR1) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageImportRequestR1) ProtoMessage() {}
+
+func (x *StorageImportRequestR1) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageImportRequestR1.ProtoReflect.Descriptor instead.
+func (*StorageImportRequestR1) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_reserve_reserve_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *StorageImportRequestR1) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *StorageImportRequestR1) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *StorageImportRequestR1) GetItems() []*StorageItemR1 {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// StorageImportResponse answers storage/items.import.
+type StorageImportResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*StorageItem         `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageImportResponse) Reset() {
+	*x = StorageImportResponse{}
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageImportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageImportResponse) ProtoMessage() {}
+
+func (x *StorageImportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_adapters_querator_pb_reserve_reserve_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageImportResponse.ProtoReflect.Descriptor instead.
+func (*StorageImportResponse) Descriptor() ([]byte, []int) {
+	return file_adapters_querator_pb_reserve_reserve_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *StorageImportResponse) GetItems() []*StorageItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
 var File_adapters_querator_pb_reserve_reserve_proto protoreflect.FileDescriptor
 
 const file_adapters_querator_pb_reserve_reserve_proto_rawDesc = "" +
@@ -817,7 +1373,62 @@ const file_adapters_querator_pb_reserve_reserve_proto_rawDesc = "" +
 	"\x0fcompleteWaiting\x18\b \x01(\x05R\x10complete_waiting\x12'\n" +
 	"\x0ereserveBlocked\x18\t \x01(\x05R\x0freserve_blocked\x12\x1b\n" +
 	"\binFlight\x18\n" +
-	" \x01(\x05R\tin_flightBGZEgithub.com/leasehold/leasehold/adapters/querator/pb/reserve;reservepbb\x06proto3"
+	" \x01(\x05R\tin_flight\"\x99\x01\n" +
+	"\fClearRequest\x12\x1d\n" +
+	"\tqueueName\x18\x01 \x01(\tR\n" +
+	"queue_name\x12\x14\n" +
+	"\x05defer\x18\x02 \x01(\bR\x05defer\x12\x1c\n" +
+	"\tscheduled\x18\x03 \x01(\bR\tscheduled\x12\x14\n" +
+	"\x05Queue\x18\x04 \x01(\bR\x05queue\x12 \n" +
+	"\vdestructive\x18\x05 \x01(\bR\vdestructive\"\xe7\x03\n" +
+	"\vStorageItem\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
+	"\n" +
+	"isReserved\x18\x02 \x01(\bR\vis_reserved\x12E\n" +
+	"\x0freserveDeadline\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x10reserve_deadline\x12C\n" +
+	"\x0eexpireDeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0fexpire_deadline\x129\n" +
+	"\tcreatedAt\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"created_at\x129\n" +
+	"\tupdatedAt\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"updated_at\x12\x1a\n" +
+	"\battempts\x18\a \x01(\x05R\battempts\x12!\n" +
+	"\vmaxAttempts\x18\b \x01(\x05R\fmax_attempts\x12\x1c\n" +
+	"\treference\x18\t \x01(\tR\treference\x12\x1a\n" +
+	"\bencoding\x18\n" +
+	" \x01(\tR\bencoding\x12\x12\n" +
+	"\x04kind\x18\v \x01(\tR\x04kind\x12\x18\n" +
+	"\apayload\x18\f \x01(\fR\apayload\"\xe5\x03\n" +
+	"\rStorageItemR1\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
+	"\n" +
+	"isReserved\x18\x02 \x01(\bR\vis_reserved\x12E\n" +
+	"\x0freserveDeadline\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x10reserve_deadline\x12?\n" +
+	"\fdeadDeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\rdead_deadline\x129\n" +
+	"\tcreatedAt\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"created_at\x129\n" +
+	"\tupdatedAt\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"updated_at\x12\x1a\n" +
+	"\battempts\x18\a \x01(\x05R\battempts\x12!\n" +
+	"\vmaxAttempts\x18\b \x01(\x05R\fmax_attempts\x12\x1c\n" +
+	"\treference\x18\t \x01(\tR\treference\x12\x1a\n" +
+	"\bencoding\x18\n" +
+	" \x01(\tR\bencoding\x12\x12\n" +
+	"\x04kind\x18\v \x01(\tR\x04kind\x12\x18\n" +
+	"\apayload\x18\f \x01(\fR\apayload\"W\n" +
+	"\x13StorageListResponse\x12@\n" +
+	"\x05items\x18\x01 \x03(\v2*.leasehold.querator.reserve.v1.StorageItemR\x05items\"\x95\x01\n" +
+	"\x14StorageImportRequest\x12\x1d\n" +
+	"\tqueueName\x18\x01 \x01(\tR\n" +
+	"queue_name\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12@\n" +
+	"\x05items\x18\x03 \x03(\v2*.leasehold.querator.reserve.v1.StorageItemR\x05items\"\x99\x01\n" +
+	"\x16StorageImportRequestR1\x12\x1d\n" +
+	"\tqueueName\x18\x01 \x01(\tR\n" +
+	"queue_name\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12B\n" +
+	"\x05items\x18\x03 \x03(\v2,.leasehold.querator.reserve.v1.StorageItemR1R\x05items\"Y\n" +
+	"\x15StorageImportResponse\x12@\n" +
+	"\x05items\x18\x02 \x03(\v2*.leasehold.querator.reserve.v1.StorageItemR\x05itemsBGZEgithub.com/leasehold/leasehold/adapters/querator/pb/reserve;reservepbb\x06proto3"
 
 var (
 	file_adapters_querator_pb_reserve_reserve_proto_rawDescOnce sync.Once
@@ -831,35 +1442,54 @@ func file_adapters_querator_pb_reserve_reserve_proto_rawDescGZIP() []byte {
 	return file_adapters_querator_pb_reserve_reserve_proto_rawDescData
 }
 
-var file_adapters_querator_pb_reserve_reserve_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_adapters_querator_pb_reserve_reserve_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_adapters_querator_pb_reserve_reserve_proto_goTypes = []any{
-	(*ProduceRequest)(nil),        // 0: leasehold.querator.reserve.v1.ProduceRequest
-	(*ProduceItem)(nil),           // 1: leasehold.querator.reserve.v1.ProduceItem
-	(*DeferRequest)(nil),          // 2: leasehold.querator.reserve.v1.DeferRequest
-	(*DeferItem)(nil),             // 3: leasehold.querator.reserve.v1.DeferItem
-	(*QueueInfo)(nil),             // 4: leasehold.querator.reserve.v1.QueueInfo
-	(*QueueInfoR1)(nil),           // 5: leasehold.querator.reserve.v1.QueueInfoR1
-	(*Partition)(nil),             // 6: leasehold.querator.reserve.v1.Partition
-	(*StatsResponseR1)(nil),       // 7: leasehold.querator.reserve.v1.StatsResponseR1
-	(*PartitionStatsR1)(nil),      // 8: leasehold.querator.reserve.v1.PartitionStatsR1
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*ProduceRequest)(nil),         // 0: leasehold.querator.reserve.v1.ProduceRequest
+	(*ProduceItem)(nil),            // 1: leasehold.querator.reserve.v1.ProduceItem
+	(*DeferRequest)(nil),           // 2: leasehold.querator.reserve.v1.DeferRequest
+	(*DeferItem)(nil),              // 3: leasehold.querator.reserve.v1.DeferItem
+	(*QueueInfo)(nil),              // 4: leasehold.querator.reserve.v1.QueueInfo
+	(*QueueInfoR1)(nil),            // 5: leasehold.querator.reserve.v1.QueueInfoR1
+	(*Partition)(nil),              // 6: leasehold.querator.reserve.v1.Partition
+	(*StatsResponseR1)(nil),        // 7: leasehold.querator.reserve.v1.StatsResponseR1
+	(*PartitionStatsR1)(nil),       // 8: leasehold.querator.reserve.v1.PartitionStatsR1
+	(*ClearRequest)(nil),           // 9: leasehold.querator.reserve.v1.ClearRequest
+	(*StorageItem)(nil),            // 10: leasehold.querator.reserve.v1.StorageItem
+	(*StorageItemR1)(nil),          // 11: leasehold.querator.reserve.v1.StorageItemR1
+	(*StorageListResponse)(nil),    // 12: leasehold.querator.reserve.v1.StorageListResponse
+	(*StorageImportRequest)(nil),   // 13: leasehold.querator.reserve.v1.StorageImportRequest
+	(*StorageImportRequestR1)(nil), // 14: leasehold.querator.reserve.v1.StorageImportRequestR1
+	(*StorageImportResponse)(nil),  // 15: leasehold.querator.reserve.v1.StorageImportResponse
+	(*timestamppb.Timestamp)(nil),  // 16: google.protobuf.Timestamp
 }
 var file_adapters_querator_pb_reserve_reserve_proto_depIdxs = []int32{
 	1,  // 0: leasehold.querator.reserve.v1.ProduceRequest.items:type_name -> leasehold.querator.reserve.v1.ProduceItem
 	3,  // 1: leasehold.querator.reserve.v1.DeferRequest.items:type_name -> leasehold.querator.reserve.v1.DeferItem
-	9,  // 2: leasehold.querator.reserve.v1.DeferItem.enqueueAt:type_name -> google.protobuf.Timestamp
-	9,  // 3: leasehold.querator.reserve.v1.QueueInfo.createdAt:type_name -> google.protobuf.Timestamp
-	9,  // 4: leasehold.querator.reserve.v1.QueueInfo.updatedAt:type_name -> google.protobuf.Timestamp
+	16, // 2: leasehold.querator.reserve.v1.DeferItem.enqueueAt:type_name -> google.protobuf.Timestamp
+	16, // 3: leasehold.querator.reserve.v1.QueueInfo.createdAt:type_name -> google.protobuf.Timestamp
+	16, // 4: leasehold.querator.reserve.v1.QueueInfo.updatedAt:type_name -> google.protobuf.Timestamp
 	6,  // 5: leasehold.querator.reserve.v1.QueueInfo.partitions:type_name -> leasehold.querator.reserve.v1.Partition
-	9,  // 6: leasehold.querator.reserve.v1.QueueInfoR1.createdAt:type_name -> google.protobuf.Timestamp
-	9,  // 7: leasehold.querator.reserve.v1.QueueInfoR1.updatedAt:type_name -> google.protobuf.Timestamp
+	16, // 6: leasehold.querator.reserve.v1.QueueInfoR1.createdAt:type_name -> google.protobuf.Timestamp
+	16, // 7: leasehold.querator.reserve.v1.QueueInfoR1.updatedAt:type_name -> google.protobuf.Timestamp
 	6,  // 8: leasehold.querator.reserve.v1.QueueInfoR1.partitions:type_name -> leasehold.querator.reserve.v1.Partition
 	8,  // 9: leasehold.querator.reserve.v1.StatsResponseR1.partitions:type_name -> leasehold.querator.reserve.v1.PartitionStatsR1
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	16, // 10: leasehold.querator.reserve.v1.StorageItem.reserveDeadline:type_name -> google.protobuf.Timestamp
+	16, // 11: leasehold.querator.reserve.v1.StorageItem.expireDeadline:type_name -> google.protobuf.Timestamp
+	16, // 12: leasehold.querator.reserve.v1.StorageItem.createdAt:type_name -> google.protobuf.Timestamp
+	16, // 13: leasehold.querator.reserve.v1.StorageItem.updatedAt:type_name -> google.protobuf.Timestamp
+	16, // 14: leasehold.querator.reserve.v1.StorageItemR1.reserveDeadline:type_name -> google.protobuf.Timestamp
+	16, // 15: leasehold.querator.reserve.v1.StorageItemR1.deadDeadline:type_name -> google.protobuf.Timestamp
+	16, // 16: leasehold.querator.reserve.v1.StorageItemR1.createdAt:type_name -> google.protobuf.Timestamp
+	16, // 17: leasehold.querator.reserve.v1.StorageItemR1.updatedAt:type_name -> google.protobuf.Timestamp
+	10, // 18: leasehold.querator.reserve.v1.StorageListResponse.items:type_name -> leasehold.querator.reserve.v1.StorageItem
+	10, // 19: leasehold.querator.reserve.v1.StorageImportRequest.items:type_name -> leasehold.querator.reserve.v1.StorageItem
+	11, // 20: leasehold.querator.reserve.v1.StorageImportRequestR1.items:type_name -> leasehold.querator.reserve.v1.StorageItemR1
+	10, // 21: leasehold.querator.reserve.v1.StorageImportResponse.items:type_name -> leasehold.querator.reserve.v1.StorageItem
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_adapters_querator_pb_reserve_reserve_proto_init() }
@@ -873,7 +1503,7 @@ func file_adapters_querator_pb_reserve_reserve_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_adapters_querator_pb_reserve_reserve_proto_rawDesc), len(file_adapters_querator_pb_reserve_reserve_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,385 @@
+package queen_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// sdkRules are the upstream tests of push, pop and consume, by what each verifies.
+var sdkRules = []rule{
+	{covers: "8.1 TestCreateQueue, 8.1 TestConfigureQueue", run: sdkConfigure},
+	{covers: "8.1 TestPushMessage, 8.1 TestPushMessageWithTransactionID", run: sdkPush},
+	{covers: "8.1 TestPushDuplicateMessage, 8.2 push.js dedup", run: sdkPushDuplicate},
+	{covers: "8.1 TestPushBufferedMessage, 8.2 push.js buffering", run: sdkPushBuffered},
+	{covers: "8.1 TestPushLargePayload, 8.2 push.js sizes", run: sdkPushLarge},
+	{covers: "8.1 TestPushNullPayload, 8.1 TestPushEmptyPayload, 8.2 push.js null and empty", run: sdkPushNull},
+	{covers: "8.1 TestPushToPartition", run: sdkPushToPartition},
+	{covers: "8.1 TestPushMultipleMessages, 8.2 push.js concurrency", run: sdkPushMany},
+	{covers: "8.2 push.js bad traceId", run: sdkPushTraceID},
+	{covers: "8.1 TestPopEmptyQueue, 8.3 cli empty", run: sdkPopEmpty},
+	{covers: "8.1 TestPopNonEmptyQueue", run: sdkPopNonEmpty},
+	{covers: "8.1 TestPopWithWait, 8.2 pop.js empty and wait and ack", run: sdkPopWait},
+	{covers: "8.1 TestPopWithAck", run: sdkPopAck},
+	{covers: "8.1 TestPopBatch", run: sdkPopBatch},
+	{covers: "8.1 TestConsumer, 8.2 consume.js order", run: sdkConsumer},
+	{covers: "8.1 TestConsumerWithPartition", run: sdkConsumerPartition},
+	{covers: "8.1 TestConsumerBatchConsume", run: sdkConsumerBatch},
+	{covers: "8.1 TestConsumerGroup, 8.2 consume.js groups", run: sdkConsumerGroup},
+	{covers: "8.1 TestConsumerConcurrency, 8.2 load.js", run: sdkConsumerConcurrency},
+	{covers: "8.1 TestConsumerIdleTimeout, 8.3 cli tail", run: sdkConsumerIdle},
+	{covers: "8.1 TestSubscriptionModeNew, 8.1 TestSubscriptionFromNow", run: sdkSubscriptionNew},
+	{covers: "8.1 TestSubscriptionModeAll, 8.1 TestSubscriptionFromTimestamp", run: sdkSubscriptionAll},
+	{covers: "8.1 TestDLQQuery", run: sdkDLQQuery},
+	{covers: "8.1 TestDocsExamples", run: sdkDocs},
+	{covers: "8.1 TestProducerSubBodyIgnoredWithoutAuth, 9.5", run: sdkProducerSub},
+	{covers: "8.2 consume.js manual ack", run: sdkManualAck},
+	{covers: "8.2 consume.js retries", run: sdkRetries},
+	{covers: "8.2 bootstrap.js", run: sdkBootstrap},
+	{covers: "8.3 python extend", run: sdkPythonExtend},
+	{covers: "8.3 cli dlq", run: sdkDrain},
+}
+
+func sdkConfigure(t *testing.T, b *broker) {
+	b.configure(t, "created", "")
+	o := b.configure(t, "configured", `"leaseTime":60,"retryLimit":5,"priority":10`)
+	assert.EqualValues(t, []any{60.0, 5.0, 10.0}, []any{o["leaseTime"], o["retryLimit"], o["priority"]})
+}
+
+func sdkPush(t *testing.T, b *broker) {
+	out := b.push(t, `{"items":[{"queue":"q","payload":{"a":1}}]}`)
+	assert.Equal(t, "queued", out[0].Status)
+	assert.NotEmpty(t, out[0].TransactionID)
+	b.pushIDs(t, "q", "Default", "mine")
+	assert.Equal(t, []string{out[0].TransactionID, "mine"}, b.pop(t, "/queue/q?batch=2").ids())
+}
+
+func sdkPushDuplicate(t *testing.T, b *broker) {
+	body := func(partition string) string {
+		return `{"items":[{"queue":"q","partition":"` + partition + `","payload":1,"transactionId":"t"}]}`
+	}
+	assert.Equal(t, "queued", b.push(t, body("a"))[0].Status)
+	assert.Equal(t, "duplicate", b.push(t, body("a"))[0].Status)
+	assert.Equal(t, "queued", b.push(t, body("b"))[0].Status)
+	assert.Equal(t, map[string]int{"queued": 1, "duplicate": 7}, b.pushAtOnce(t, 8, body("c")))
+	assert.Len(t, b.pop(t, "/queue/q?partitions=0").Messages, 3)
+}
+
+func sdkPushBuffered(t *testing.T, b *broker) {
+	items := make([]string, 100)
+	for i := range items {
+		items[i] = fmt.Sprintf(`{"queue":"q","partition":"Default","payload":{"i":%d},"transactionId":"t%d"}`, i, i)
+	}
+	for _, p := range b.push(t, `{"items":[`+strings.Join(items, ",")+`]}`) {
+		assert.Equal(t, "queued", p.Status)
+	}
+	assert.Len(t, b.pop(t, "/queue/q?batch=200").Messages, 100)
+}
+
+func sdkPushLarge(t *testing.T, b *broker) {
+	for i, size := range []int{1, 1000, 1 << 20, 5 << 20} {
+		payload := `"` + strings.Repeat("x", size) + `"`
+		assert.Equal(t, "queued", b.push(t, fmt.Sprintf(`{"items":[{"queue":"q%d","payload":%s}]}`, i, payload))[0].Status)
+		got := b.pop(t, fmt.Sprint("/queue/q", i)).Messages[0].Data
+		assert.Equal(t, len(payload), len(got))
+		assert.True(t, payload == string(got))
+	}
+}
+
+func sdkPushNull(t *testing.T, b *broker) {
+	b.push(t, `{"items":[{"queue":"q","payload":null},{"queue":"q","payload":{}},{"queue":"q","payload":[]},{"queue":"q","payload":""},{"queue":"q","payload":0},{"queue":"q","payload":false}]}`)
+	got := []string{}
+	for _, m := range b.pop(t, "/queue/q?batch=9").Messages {
+		got = append(got, string(m.Data))
+	}
+	assert.Equal(t, []string{"null", "{}", "[]", `""`, "0", "false"}, got)
+	assert.Equal(t, 400, b.do(t, http.MethodPost, "/api/v1/push", `{"items":[{"queue":"q"}]}`).status)
+	assert.Empty(t, b.push(t, `{"items":[]}`))
+}
+
+func sdkPushToPartition(t *testing.T, b *broker) {
+	b.pushIDs(t, "q", "p-1", "1")
+	b.pushIDs(t, "q", "p-2", "2")
+	p := b.pop(t, "/queue/q/partition/p-2?batch=9")
+	assert.Equal(t, []string{"2"}, p.ids())
+	assert.Equal(t, "p-2", p.Messages[0].Partition)
+}
+
+func sdkPushMany(t *testing.T, b *broker) {
+	assert.Equal(t, map[string]int{"queued": 60}, b.pushAtOnce(t, 20, `{"items":[{"queue":"q","payload":1},{"queue":"q","payload":2},{"queue":"q","payload":3}]}`))
+	p := b.pop(t, "/queue/q?batch=100")
+	assert.Len(t, p.Messages, 60)
+	for i, m := range p.Messages { // each push stays together in its order
+		assert.Equal(t, fmt.Sprint(1+i%3), string(m.Data))
+	}
+}
+
+func sdkPushTraceID(t *testing.T, b *broker) {
+	for _, id := range []string{`"not-a-uuid"`, `null`, `5`, `"0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90"`, `"\ud800"`} {
+		assert.Equal(t, "queued", b.push(t, `{"items":[{"queue":"q","payload":1,"traceId":`+id+`}]}`)[0].Status, id)
+	}
+	p := b.pop(t, "/queue/q?batch=9")
+	require.Len(t, p.Messages, 5)
+	require.NotNil(t, p.Messages[3].TraceID)
+	assert.Equal(t, "0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90", *p.Messages[3].TraceID)
+	assert.Nil(t, p.Messages[1].TraceID)
+}
+
+func sdkPopEmpty(t *testing.T, b *broker) {
+	b.configure(t, "q", "")
+	r := b.do(t, http.MethodGet, "/api/v1/pop/queue/q?batch=1&wait=false&timeout=30000", "")
+	assert.Equal(t, 204, r.status)
+	assert.Empty(t, r.body)
+	assert.Empty(t, r.header.Get("Content-Length"))
+}
+
+func sdkPopNonEmpty(t *testing.T, b *broker) {
+	for i := range 20 {
+		b.pushIDs(t, fmt.Sprint("q", i), "Default", "1")
+		assert.Equal(t, []string{"1"}, b.pop(t, fmt.Sprintf("/queue/q%d?batch=1&wait=false&timeout=30000", i)).ids(), "directly after the push")
+	}
+}
+
+func sdkPopWait(t *testing.T, b *broker) {
+	parked := b.park(t.Context(), t, "q", "/queue/q?batch=1&wait=true&timeout=30000")
+	b.pushIDs(t, "q", "Default", "1")
+	p := asPopped(t, <-parked)
+	assert.Equal(t, []string{"1"}, p.ids())
+	r := b.post(t, "/api/v1/ack", `{"transactionId":"1","partitionId":"`+p.PartitionID+`","leaseId":"`+p.LeaseID+`","status":"completed","error":null}`, 200)
+	assert.Equal(t, `[{"index":0,"transactionId":"1","success":true,"error":null,"leaseReleased":true,"dlq":false,"noop":false}]`, r)
+	assert.Empty(t, b.pop(t, "/queue/q?batch=1&wait=false").Messages)
+}
+
+func sdkPopAck(t *testing.T, b *broker) {
+	b.pushIDs(t, "q", "Default", "1")
+	p := b.pop(t, "/queue/q?batch=1")
+	assert.True(t, b.ack(t, "", p.PartitionID, p.LeaseID, "1=completed")[0].Success)
+	b.clock.Advance(time.Hour)
+	assert.Empty(t, b.pop(t, "/queue/q?batch=1").Messages)
+}
+
+func sdkPopBatch(t *testing.T, b *broker) {
+	b.numbers(t, "a", 10)
+	assert.Len(t, b.pop(t, "/queue/in?batch=5").Messages, 5)
+}
+
+// consume pops, handles and acks as the SDK's consumer does until a pop is empty; handle returns an error's text or "".
+func (b *broker) consume(t *testing.T, path string, handle func(message) string) {
+	t.Helper()
+	_, query, _ := strings.Cut(path, "consumerGroup=")
+	group, _, _ := strings.Cut(query, "&")
+	for {
+		p := b.pop(t, path)
+		if len(p.Messages) == 0 {
+			return
+		}
+		failed := ""
+		for _, m := range p.Messages {
+			if failed = handle(m); failed != "" {
+				break
+			}
+		}
+		items := []string{}
+		for _, m := range p.Messages {
+			status := map[bool]string{true: "completed", false: "failed"}[failed == ""]
+			items = append(items, `{"transactionId":"`+m.TransactionID+`","partitionId":"`+m.PartitionID+`","leaseId":"`+m.LeaseID+`","status":"`+status+`","error":"`+failed+`"}`)
+		}
+		b.post(t, "/api/v1/ack/batch", `{"acknowledgments":[`+strings.Join(items, ",")+`],"consumerGroup":"`+group+`"}`, 200)
+	}
+}
+
+func sdkConsumer(t *testing.T, b *broker) {
+	b.numbers(t, "a", 25)
+	for _, batch := range []int{1, 4, 10} {
+		got := []int{}
+		b.consume(t, fmt.Sprintf("/queue/in?batch=%d&consumerGroup=g%d", batch, batch), func(m message) string {
+			got = append(got, number(t, m.Data))
+			return ""
+		})
+		assert.Len(t, got, 25)
+		assert.True(t, slices.IsSorted(got))
+	}
+}
+
+func sdkConsumerPartition(t *testing.T, b *broker) {
+	b.numbers(t, "a", 3)
+	b.numbers(t, "b", 4)
+	n := 0
+	b.consume(t, "/queue/in/partition/b?batch=2", func(m message) string { n++; assert.Equal(t, "b", m.Partition); return "" })
+	assert.Equal(t, 4, n)
+}
+
+func sdkConsumerBatch(t *testing.T, b *broker) {
+	b.numbers(t, "a", 10)
+	sizes := []int{}
+	for range 3 {
+		p := b.pop(t, "/queue/in?batch=4")
+		sizes = append(sizes, len(p.Messages))
+		b.ack(t, "", p.PartitionID, p.LeaseID, p.ids()[len(p.Messages)-1]+"=completed")
+	}
+	assert.Equal(t, []int{4, 4, 2}, sizes)
+}
+
+func sdkConsumerGroup(t *testing.T, b *broker) {
+	b.numbers(t, "a", 5)
+	for _, group := range []string{"g", "h", ""} {
+		n := 0
+		b.consume(t, "/queue/in?batch=2&consumerGroup="+group, func(message) string { n++; return "" })
+		assert.Equal(t, 5, n, "backlog without a mode, for each group")
+	}
+}
+
+func sdkConsumerConcurrency(t *testing.T, b *broker) {
+	for i := range 10 {
+		b.numbers(t, fmt.Sprint("p", i), 30)
+	}
+	var mu sync.Mutex
+	got := map[string][]int{}
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			b.consume(t, "/queue/in?batch=7&consumerGroup=g&partitions=2", func(m message) string {
+				mu.Lock()
+				defer mu.Unlock()
+				got[m.Partition] = append(got[m.Partition], number(t, m.Data))
+				return ""
+			})
+		})
+	}
+	wg.Wait()
+	b.consume(t, "/queue/in?batch=7&consumerGroup=g", func(m message) string { got[m.Partition] = append(got[m.Partition], number(t, m.Data)); return "" })
+	assert.Len(t, got, 10)
+	for partition, numbers := range got {
+		assert.Len(t, numbers, 30, partition)
+		assert.True(t, slices.IsSorted(numbers), "in order, with five workers")
+	}
+}
+
+func sdkConsumerIdle(t *testing.T, b *broker) {
+	b.numbers(t, "a", 1)
+	p := asPopped(t, b.do(t, http.MethodGet, "/api/v1/pop/queue/in?batch=1&wait=true&timeout=1000", ""))
+	b.ack(t, "", p.PartitionID, p.LeaseID, p.ids()[0]+"=completed")
+	parked := b.park(t.Context(), t, "in", "/queue/in?batch=1&wait=true&timeout=1000")
+	b.clock.Advance(time.Second)
+	assert.Equal(t, 204, (<-parked).status)
+}
+
+func sdkSubscriptionNew(t *testing.T, b *broker) {
+	b.numbers(t, "a", 3)
+	b.clock.Advance(time.Second)
+	for group, query := range map[string]string{"g": "subscriptionMode=new", "h": "subscriptionFrom=now"} {
+		assert.Empty(t, b.pop(t, "/queue/in?batch=9&consumerGroup="+group+"&"+query).Messages)
+	}
+	b.numbers(t, "a", 2)
+	for group, query := range map[string]string{"g": "subscriptionMode=new", "h": "subscriptionFrom=now"} {
+		assert.Len(t, b.pop(t, "/queue/in?batch=9&consumerGroup="+group+"&"+query).Messages, 2)
+	}
+}
+
+func sdkSubscriptionAll(t *testing.T, b *broker) {
+	b.numbers(t, "a", 2)
+	b.clock.Advance(2 * time.Second)
+	from := b.clock.Now().Std().Format(time.RFC3339)
+	b.clock.Advance(500 * time.Millisecond)
+	b.numbers(t, "a", 3)
+	assert.Len(t, b.pop(t, "/queue/in?batch=9&consumerGroup=g&subscriptionMode=all").Messages, 5)
+	assert.Len(t, b.pop(t, "/queue/in?batch=9&consumerGroup=h&subscriptionFrom="+from).Messages, 3)
+}
+
+func sdkDLQQuery(t *testing.T, b *broker) {
+	b.configure(t, "q", "")
+	assert.Equal(t, `{"messages":[],"pagination":{"limit":10,"offset":0},"total":0}`, b.do(t, http.MethodGet, "/api/v1/dlq?queue=q&limit=10", "").body)
+}
+
+// sdkDocs is the example of the pop routes' page.
+func sdkDocs(t *testing.T, b *broker) {
+	b.push(t, `{"items":[{"queue":"orders.created","partition":"customer-42","transactionId":"order-8891-created","payload":{"orderId": 8891, "total": 4200}}]}`)
+	r := b.do(t, http.MethodGet, "/api/v1/pop/queue/orders.created?consumerGroup=billing&batch=50&partitions=4&wait=true&timeout=10000&leaseSeconds=120", "")
+	match(t, "page", `{"success":true,"queue":"orders.created","partition":"customer-42","partitionId":"«p»","leaseId":"«l»","consumerGroup":"billing","messages":[{"id":"«m»","transactionId":"order-8891-created","traceId":null,"data":{"orderId": 8891, "total": 4200},"producerSub":null,"createdAt":"2026-01-02T03:04:05.000000Z","partitionId":"«p»","partition":"customer-42","leaseId":"«l»","consumerGroup":"billing"}],"partitionsClaimed":1}`, r.body, map[string]string{})
+	b.clock.Advance(119 * time.Second)
+	assert.Empty(t, b.pop(t, "/queue/orders.created?consumerGroup=billing").Messages)
+}
+
+func sdkProducerSub(t *testing.T, b *broker) {
+	b.push(t, `{"items":[{"queue":"q","payload":1,"producerSub":"someone"},{"queue":"q","payload":2,"producerSub":{"x":1}}]}`)
+	assert.Equal(t, 2, strings.Count(b.do(t, http.MethodGet, "/api/v1/pop/queue/q", "").body, `"producerSub":null`))
+}
+
+func sdkManualAck(t *testing.T, b *broker) {
+	b.numbers(t, "a", 3)
+	p := b.pop(t, "/queue/in?batch=3&leaseSeconds=10")
+	b.clock.Advance(10 * time.Second)
+	again := b.pop(t, "/queue/in?batch=3")
+	assert.Equal(t, p.ids(), again.ids(), "nobody acked")
+	for _, m := range again.Messages {
+		assert.True(t, b.ack(t, "", m.PartitionID, m.LeaseID, m.TransactionID+"=completed")[0].Success)
+	}
+}
+
+func sdkRetries(t *testing.T, b *broker) {
+	b.numbers(t, "a", 100)
+	calls := 0
+	done := map[string]bool{}
+	b.consume(t, "/queue/in?batch=100", func(m message) string {
+		if calls++; calls <= 2 {
+			return "boom"
+		}
+		done[m.TransactionID] = true
+		return ""
+	})
+	assert.Len(t, done, 100)
+	assert.Empty(t, b.letters(t, ""))
+}
+
+// sdkBootstrap is a group that begins over many partitions: nothing is written for each of them.
+func sdkBootstrap(t *testing.T, b *broker) {
+	const partitions = 5000
+	for first := 0; first < partitions; first += 1000 {
+		items := make([]string, 1000)
+		for i := range items {
+			items[i] = fmt.Sprintf(`{"queue":"q","partition":"p%d","payload":1}`, first+i)
+		}
+		b.push(t, `{"items":[`+strings.Join(items, ",")+`]}`)
+	}
+	seen := map[string]bool{}
+	for len(seen) < partitions {
+		p := b.pop(t, "/queue/q?batch=1000&partitions=0&autoAck=true&consumerGroup=g")
+		require.NotEmpty(t, p.Messages, "%d partitions so far", len(seen))
+		for _, m := range p.Messages {
+			assert.False(t, seen[m.Partition])
+			seen[m.Partition] = true
+		}
+	}
+	assert.Empty(t, b.pop(t, "/queue/q?consumerGroup=g").Messages)
+	assert.Empty(t, b.pop(t, "/queue/q?consumerGroup=fresh&subscriptionMode=new").Messages)
+}
+
+func sdkPythonExtend(t *testing.T, b *broker) {
+	b.pushIDs(t, "q", "a", "1")
+	p := b.pop(t, "/queue/q?leaseSeconds=1")
+	for _, body := range []string{"", "{}", "[]", "null", `{"seconds":null}`, "nonsense"} {
+		r := b.post(t, "/api/v1/lease/"+p.LeaseID+"/extend", body, 200)
+		var out map[string]any
+		require.NoError(t, json.Unmarshal([]byte(r), &out), "an object: %s", r)
+		assert.Equal(t, []any{true, "2026-01-02T03:05:05.000000Z"}, []any{out["success"], out["newExpiresAt"]}, "60 s: %q", body)
+	}
+}
+
+// sdkDrain lists, pushes again and deletes, as queenctl's drain does.
+func sdkDrain(t *testing.T, b *broker) {
+	b.dead(t, "q", "a", "g", "1", "2", "3")
+	for _, l := range b.letters(t, "?queue=q&limit=100") {
+		b.push(t, `{"items":[{"queue":"back","partition":"`+l.Partition+`","payload":`+string(l.Data)+`,"transactionId":"`+l.TransactionID+`"}]}`)
+		assert.Equal(t, 200, b.do(t, http.MethodDelete, "/api/v1/messages/"+l.PartitionID+"/"+l.TransactionID, "").status)
+	}
+	assert.Empty(t, b.letters(t, ""))
+	assert.ElementsMatch(t, []string{"1", "2", "3"}, b.pop(t, "/queue/back").ids())
+}

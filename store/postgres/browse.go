@@ -1,0 +1,190 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/store/internal/placing"
+)
+
+// Rows implements core.Browser.
+func (s *Store) Rows(ctx context.Context, p core.RowsParams) ([]core.RowSummary, error) {
+	const op = "rows"
+	if err := s.enter(ctx, op); err != nil {
+		return nil, err
+	}
+	defer s.life.RUnlock()
+	const where = ` IN (SELECT key FROM partitions WHERE queue = $1) AND ($2::bytea = '' OR grp = $2)`
+	list, err := s.wholeRows(ctx, "f.partition"+where, "b.partition"+where, id(p.Queue), []byte(p.Group))
+	var out []core.RowSummary
+	for i := range list {
+		out = append(out, core.Summarize(list[i].Key, list[i].Frontier, list[i].Batches, p.Now))
+	}
+	return out, classify(op, err)
+}
+
+// wholeRows reads rows with their batches in one snapshot, by partition and group. Rows that exist only to be locked are
+// left out.
+func (s *Store) wholeRows(ctx context.Context, whereRows, whereBatches string, args ...any) (out []core.Row, err error) {
+	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // it only reads
+	batches := map[core.RowKey][]core.Batch{}
+	err = rows(ctx, tx, selectBatches+" WHERE "+whereBatches+" ORDER BY b.first, b.id", func(r pgx.Rows) error {
+		key, b, err := scanBatch(r)
+		batches[key] = append(batches[key], b)
+		return err
+	}, args...)
+	if err != nil {
+		return nil, err
+	}
+	err = rows(ctx, tx, `SELECT f.partition, f.grp, f.moved, f."offset", f.retries, f.last_turn, f.next_batch, f.before_messages,
+		f.before_bytes, f.before_created, f.moved_at FROM frontiers f WHERE `+whereRows+" ORDER BY f.partition, f.grp", func(r pgx.Rows) error {
+		var row core.Row
+		err := scanRow(r, &row)
+		row.Batches = batches[row.Key]
+		if row.Exists || len(row.Batches) > 0 {
+			out = append(out, row)
+		}
+		return err
+	}, args...)
+	return out, err
+}
+
+// Batches implements core.Browser.
+func (s *Store) Batches(ctx context.Context, key core.RowKey) ([]core.Batch, core.Frontier, error) {
+	const op = "batches"
+	if err := s.enter(ctx, op); err != nil {
+		return nil, core.Frontier{}, err
+	}
+	defer s.life.RUnlock()
+	list, err := s.wholeRows(ctx, "f.partition = $1 AND f.grp = $2", "b.partition = $1 AND b.grp = $2", int64(key.Partition), []byte(key.Group))
+	if err != nil || len(list) == 0 {
+		return nil, core.Frontier{}, classify(op, err)
+	}
+	return list[0].Batches, list[0].Frontier, nil
+}
+
+func (s *Store) scheduled(ctx context.Context, op, where string, args ...any) ([]core.ScheduledSegment, error) {
+	if err := s.enter(ctx, op); err != nil {
+		return nil, err
+	}
+	defer s.life.RUnlock()
+	var out []core.ScheduledSegment
+	err := rows(ctx, s.pool, "SELECT seq, due, partition, count, messages, bytes, created, expires, sources, header, body FROM schedule "+where,
+		func(r pgx.Rows) error {
+			e := core.ScheduledSegment{Segment: core.NewSegment{Know: -1}}
+			n, t := &e.Segment, &e.Segment.Totals
+			var sources []byte
+			err := r.Scan(&e.Seq, &e.Due, &n.Partition, &n.Count, &t.Messages, &t.Bytes, &t.Created, &n.Expires, &sources, &n.Header, &n.Body)
+			if err != nil {
+				return err
+			}
+			n.Sources, err = placing.DecodeSources(sources)
+			out = append(out, e)
+			return err
+		}, args...)
+	return out, classify(op, err)
+}
+
+// Scheduled implements core.Browser.
+func (s *Store) Scheduled(ctx context.Context, p core.ScheduledParams) ([]core.ScheduledSegment, error) {
+	return s.scheduled(ctx, "scheduled", "WHERE partition = $1 AND seq > $2 ORDER BY seq LIMIT $3", int64(p.Partition), p.After, limited(p.Limit))
+}
+
+// Due implements core.Sweeping.
+func (s *Store) Due(ctx context.Context, now core.Time, limit int) ([]core.ScheduledSegment, error) {
+	return s.scheduled(ctx, "due", "WHERE due <= $1 ORDER BY due, seq LIMIT $2", int64(now), limited(limit))
+}
+
+// ScheduledTotals implements core.Browser.
+func (s *Store) ScheduledTotals(ctx context.Context, queue uuid.UUID) (map[core.PartitionKey]core.Totals, error) {
+	const op = "scheduled totals"
+	if err := s.enter(ctx, op); err != nil {
+		return nil, err
+	}
+	defer s.life.RUnlock()
+	out := map[core.PartitionKey]core.Totals{}
+	err := rows(ctx, s.pool, `SELECT partition, sum(messages)::bigint, sum(bytes)::bigint, sum(created)::bigint FROM schedule
+		WHERE partition IN (SELECT key FROM partitions WHERE queue = $1) GROUP BY partition`, func(r pgx.Rows) error {
+		var key core.PartitionKey
+		var t core.Totals
+		err := r.Scan(&key, &t.Messages, &t.Bytes, &t.Created)
+		out[key] = t
+		return err
+	}, id(queue))
+	return out, classify(op, err)
+}
+
+const selectDeadLetters = `SELECT id, queue, partition, grp, error, retries, failed_at, "offset", appended_at, header, body FROM dead_letters`
+
+func scanDeadLetter(r pgx.Rows) (core.DeadLetter, error) {
+	var d core.DeadLetter
+	var group, text, header, body []byte
+	h := core.SegmentHeader{}
+	err := r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.Queue), &d.Partition, &group, &text, &d.Retries, &d.FailedAt,
+		&h.First, &h.AppendedAt, &header, &body)
+	if err != nil {
+		return d, err
+	}
+	d.Group, d.Error = string(group), string(text)
+	if h.Messages, err = core.DecodeHeaders(header, 1); err != nil {
+		return d, err
+	}
+	ms, err := core.DecodeMessages(&h, 0, 0, body)
+	if err != nil {
+		return d, err
+	}
+	d.Message = ms[0]
+	return d, nil
+}
+
+// DeadLetters implements core.Browser.
+func (s *Store) DeadLetters(ctx context.Context, f core.DeadLetterFilter) ([]core.DeadLetter, int64, error) {
+	const op = "dead letters"
+	if err := s.enter(ctx, op); err != nil {
+		return nil, 0, err
+	}
+	defer s.life.RUnlock()
+	where, args := deadLetterConditions(&f)
+	var total int64
+	if err := s.pool.QueryRow(ctx, "SELECT count(*) FROM dead_letters"+where, args...).Scan(&total); err != nil {
+		return nil, 0, classify(op, err)
+	}
+	var out []core.DeadLetter
+	n := len(args)
+	page := " ORDER BY failed_at DESC, id LIMIT $" + strconv.Itoa(n+1) + " OFFSET $" + strconv.Itoa(n+2)
+	err := rows(ctx, s.pool, selectDeadLetters+where+page, func(r pgx.Rows) error {
+		d, err := scanDeadLetter(r)
+		out = append(out, d)
+		return err
+	}, append(args, limited(f.Limit), int64(max(f.Offset, 0)))...)
+	return out, total, classify(op, err)
+}
+
+func deadLetterConditions(f *core.DeadLetterFilter) (where string, args []any) {
+	var list []string
+	add := func(wanted bool, condition string, arg any) {
+		if wanted {
+			args = append(args, arg)
+			list = append(list, condition+"$"+strconv.Itoa(len(args)))
+		}
+	}
+	add(f.Queue != uuid.Nil, "queue = ", id(f.Queue))
+	add(f.Partition != 0, "partition = ", int64(f.Partition))
+	add(f.Group != "", "grp = ", []byte(f.Group))
+	add(f.TransactionID != "", "transaction_id = ", []byte(f.TransactionID))
+	add(f.From != 0, "failed_at >= ", int64(f.From))
+	add(f.To != 0, "failed_at <= ", int64(f.To))
+	if len(list) == 0 {
+		return "", nil
+	}
+	return " WHERE " + strings.Join(list, " AND "), args
+}

@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/leasehold/leasehold/core"
+)
+
+// The SQLSTATEs that are looked at one by one.
+const (
+	stateUnique       = "23505"
+	stateReadOnly     = "25006"
+	stateSerialize    = "40001"
+	stateDeadlock     = "40P01"
+	stateDiskFull     = "53100"
+	stateNoDatabase   = "3D000"
+	stateNoSchema     = "3F000"
+	stateNoTable      = "42P01"
+	stateCanceled     = "57014"
+	classCorrupted    = "XX"
+	classConnection   = "08"
+	classIntervention = "57"
+	classResources    = "53"
+)
+
+// classify gives an error of the database its core code. Nothing was stored when it is CodeUnavailable.
+func classify(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var coded *core.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	return core.WrapError(codeOf(err), op, err)
+}
+
+func codeOf(err error) core.Code {
+	var e *pgconn.PgError
+	switch {
+	case errors.As(err, &e):
+		if e.ConstraintName == "commits_pkey" { // somebody looked for this commit and gave it up
+			return core.CodeUnavailable
+		}
+		return codeOfState(e.Code)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return core.CodeCanceled
+	default: // no connection, or it broke
+		return core.CodeUnavailable
+	}
+}
+
+func codeOfState(state string) core.Code {
+	switch state {
+	case stateUnique, stateSerialize, stateDeadlock:
+		return core.CodeConflict
+	case stateReadOnly:
+		return core.CodeReadOnly
+	case stateDiskFull:
+		return core.CodeFull
+	case stateNoTable, stateNoSchema:
+		return core.CodeFormat
+	case stateCanceled, stateNoDatabase:
+		return core.CodeUnavailable
+	}
+	switch {
+	case strings.HasPrefix(state, classCorrupted):
+		return core.CodeFormat
+	case strings.HasPrefix(state, classConnection), strings.HasPrefix(state, classIntervention), strings.HasPrefix(state, classResources):
+		return core.CodeUnavailable
+	default:
+		return core.CodeInternal
+	}
+}
+
+// again reports whether a transaction that failed so may be run once more: nothing of it was stored.
+func again(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && (e.Code == stateDeadlock || e.Code == stateSerialize)
+}
+
+// lost reports whether a commit that failed so may have taken place.
+func lost(err error) bool {
+	var e *pgconn.PgError
+	return !errors.As(err, &e)
+}

@@ -1,0 +1,8 @@
+package postgres
+
+// SetFault makes f decide at each point of a commit whether it fails there.
+func (s *Store) SetFault(f func(point string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = f
+}

@@ -1,0 +1,344 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/store/internal/placing"
+)
+
+// logs are the logs of some partitions as they were read.
+type logs map[core.PartitionKey]core.LogState
+
+func (l logs) of(key core.PartitionKey) (core.LogState, bool) {
+	log, ok := l[key]
+	return log, ok
+}
+
+const (
+	selectLogs = "SELECT l.partition, " + logColumns + " FROM partition_logs l WHERE l.partition = ANY($1) ORDER BY l.partition"
+	// lockLogs takes the rows, by key, for an append.
+	lockLogs = selectLogs + " FOR NO KEY UPDATE"
+)
+
+func (l logs) scan(r pgx.Rows) error {
+	var key core.PartitionKey
+	var log core.LogState
+	err := r.Scan(append([]any{&key}, logTargets(&log)...)...)
+	l[key] = log
+	return err
+}
+
+// readLogs reads the logs of partitions with one of the statements above.
+func readLogs(ctx context.Context, tx session, query string, keys []int64) (logs, error) {
+	out := logs{}
+	if len(keys) == 0 {
+		return out, nil
+	}
+	return out, rows(ctx, tx, query, out.scan, keys)
+}
+
+// keysOf returns the partitions of segments, each once.
+func keysOf(segments []core.NewSegment) []int64 {
+	keys := make([]int64, len(segments))
+	for i := range segments {
+		keys[i] = int64(segments[i].Partition)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// Append implements core.Log.
+func (s *Store) Append(ctx context.Context, p core.AppendParams) (out []core.Placed, err error) {
+	const op = "append"
+	if err := s.enter(ctx, op); err != nil {
+		return nil, err
+	}
+	defer s.life.RUnlock()
+	if err := placing.Check(op, p.Segments); err != nil {
+		return nil, err
+	}
+	var found logs
+	err = s.commit(ctx, &transaction{
+		op: op, id: p.Commit, now: p.Now,
+		start: func(b *pgx.Batch) {
+			found = logs{}
+			b.Queue(lockLogs, keysOf(p.Segments)).Query(func(r pgx.Rows) error { return each(r, found.scan) })
+		},
+		run: func(_ context.Context, _ session, t *transaction) error {
+			var in bool
+			if out, in = placing.Admit(p.Segments, found.of); !in {
+				return errNothing
+			}
+			plan := placing.New(p.Now, p.Segments, out, found.of, nil)
+			queueAppend(t.final, plan)
+			t.changed = planned(plan)
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func planned(plan *placing.Plan) []int64 {
+	keys := make([]int64, 0, len(plan.Logs))
+	for key := range plan.Logs {
+		keys = append(keys, int64(key))
+	}
+	return keys
+}
+
+// queueAppend queues the statements that write what was planned; the logs are locked.
+func queueAppend(b *pgx.Batch, plan *placing.Plan) {
+	if n := len(plan.Rows); n > 0 {
+		c := newColumns(n, 8)
+		headers, bodies := make([][]byte, n), make([][]byte, n)
+		var sourceKeys, offsets []int64
+		var sources [][]byte
+		for i, r := range plan.Rows {
+			g := &r.Segment
+			c.set(i, int64(g.Partition), r.First, int64(g.Count), int64(r.At), int64(g.Expires), r.Before.Messages, r.Before.Bytes, r.Before.Created)
+			headers[i], bodies[i] = g.Header, g.Body
+			for _, src := range g.Sources {
+				sourceKeys = append(sourceKeys, int64(g.Partition))
+				sources = append(sources, []byte(src.SourceID))
+				offsets = append(offsets, r.First+int64(src.Index))
+			}
+		}
+		b.Queue(`INSERT INTO segments (partition, first, count, appended_at, expires, before_messages, before_bytes, before_created, header, body)
+			SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+			$8::bigint[], $9::bytea[], $10::bytea[])`, c.args(headers, bodies)...)
+		if len(sources) > 0 {
+			// The last one wins where a source id comes twice in one commit.
+			b.Queue(`INSERT INTO sources (partition, source_id, "offset") SELECT DISTINCT ON (p, s) p, s, o
+				FROM unnest($1::bigint[], $2::bytea[], $3::bigint[]) AS x(p, s, o) ORDER BY p, s, o DESC
+				ON CONFLICT (partition, source_id) DO UPDATE SET "offset" = excluded."offset"`, sourceKeys, sources, offsets)
+		}
+	}
+	if n := len(plan.Logs); n > 0 {
+		queueLogs(b, plan)
+	}
+}
+
+func queueLogs(b *pgx.Batch, plan *placing.Plan) {
+	c := newColumns(len(plan.Logs), 10)
+	i := 0
+	for key, l := range plan.Logs {
+		st, ht := &l.State.StartTotals, &l.State.HeadTotals
+		c.set(i, int64(key), l.State.Start, l.State.Head, int64(l.State.HeadAt), st.Messages, st.Bytes, st.Created, ht.Messages, ht.Bytes, ht.Created)
+		i++
+	}
+	b.Queue(`UPDATE partition_logs l SET start = x.start, head = x.head, head_at = x.head_at, start_messages = x.sm, start_bytes = x.sb,
+		start_created = x.sc, head_messages = x.hm, head_bytes = x.hb, head_created = x.hc
+		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+		$9::bigint[], $10::bigint[]) AS x(partition, start, head, head_at, sm, sb, sc, hm, hb, hc) WHERE l.partition = x.partition`, c.args()...)
+}
+
+// columns are arrays for unnest.
+type columns [][]int64
+
+func newColumns(rows, n int) columns {
+	c := make(columns, n)
+	for i := range c {
+		c[i] = make([]int64, rows)
+	}
+	return c
+}
+
+func (c columns) set(row int, values ...int64) {
+	for i, v := range values {
+		c[i][row] = v
+	}
+}
+
+// args returns the arrays, and more after them, as arguments.
+func (c columns) args(more ...any) []any {
+	out := make([]any, 0, len(c)+len(more))
+	for i := range c {
+		out = append(out, c[i])
+	}
+	return append(out, more...)
+}
+
+const selectHeaders = `SELECT first, count, appended_at, before_messages, before_bytes, before_created, header FROM segments
+	WHERE partition = $1 AND first <= $3 AND first + count > $2
+	AND first >= coalesce((SELECT max(first) FROM segments WHERE partition = $1 AND first <= $2), 0) ORDER BY first LIMIT $4`
+
+// Headers implements core.Log.
+func (s *Store) Headers(ctx context.Context, p core.HeadersParams) ([]core.SegmentHeader, error) {
+	const op = "headers"
+	if err := s.enter(ctx, op); err != nil {
+		return nil, err
+	}
+	defer s.life.RUnlock()
+	out, err := headers(ctx, s.pool, p)
+	return out, classify(op, err)
+}
+
+func headers(ctx context.Context, q querier, p core.HeadersParams) ([]core.SegmentHeader, error) {
+	if p.To < p.From {
+		return nil, nil
+	}
+	var out []core.SegmentHeader
+	err := rows(ctx, q, selectHeaders, func(r pgx.Rows) error {
+		h := core.SegmentHeader{Partition: p.Partition}
+		var count int
+		var header []byte
+		err := r.Scan(&h.First, &count, &h.AppendedAt, &h.Before.Messages, &h.Before.Bytes, &h.Before.Created, &header)
+		if err != nil {
+			return err
+		}
+		h.Messages, err = core.DecodeHeaders(header, count)
+		out = append(out, h)
+		return err
+	}, int64(p.Partition), p.From, p.To, limited(p.Limit))
+	return out, err
+}
+
+// Read implements core.Log.
+func (s *Store) Read(ctx context.Context, p core.ReadParams) ([]core.Message, error) {
+	const op = "read"
+	if err := s.enter(ctx, op); err != nil {
+		return nil, err
+	}
+	defer s.life.RUnlock()
+	out, err := read(ctx, s.pool, p)
+	return out, classify(op, err)
+}
+
+// wantedPart is a stretch of a segment to be read.
+type wantedPart struct {
+	header *core.SegmentHeader
+	i, j   int
+}
+
+// readAhead is how many segments one look-up reads the headers of.
+const readAhead = 64
+
+func read(ctx context.Context, q querier, p core.ReadParams) ([]core.Message, error) {
+	var out []core.Message
+	budget := p.Bytes
+	for _, run := range p.Offsets {
+		for from := run.First; from <= run.Last; {
+			hs, err := headers(ctx, q, core.HeadersParams{Partition: p.Partition, From: from, To: run.Last, Limit: readAhead})
+			if err != nil {
+				return nil, err
+			}
+			if len(hs) == 0 {
+				break
+			}
+			parts, full := choose(hs, run, p.Bytes > 0, &budget, len(out) > 0)
+			ms, err := bodies(ctx, q, p.Partition, parts)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, ms...)
+			if full {
+				return out, nil
+			}
+			from = hs[len(hs)-1].Last() + 1
+		}
+	}
+	return out, nil
+}
+
+// choose returns the parts of segments that lie in a run and fit the budget; full tells that something did not fit.
+func choose(hs []core.SegmentHeader, run core.Run, bounded bool, budget *int64, some bool) (parts []wantedPart, full bool) {
+	for n := range hs {
+		h := &hs[n]
+		i, last := int(max(run.First-h.First, 0)), int(min(run.Last-h.First, int64(len(h.Messages))-1))
+		part := wantedPart{header: h, i: i, j: i - 1}
+		for k := i; k <= last && !full; k++ {
+			from, to := core.BodyRange(h.Messages[k:], 0, 0)
+			if bounded && to-from > *budget && some {
+				full = true
+				break
+			}
+			*budget -= to - from
+			part.j, some = k, true
+		}
+		if part.j >= part.i {
+			parts = append(parts, part)
+		}
+		if full {
+			break
+		}
+	}
+	return parts, full
+}
+
+// bodies reads parts of segments, of each no more than what is wanted.
+func bodies(ctx context.Context, q querier, key core.PartitionKey, parts []wantedPart) ([]core.Message, error) {
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	c := newColumns(len(parts), 3)
+	byFirst := make(map[int64]*wantedPart, len(parts))
+	for n := range parts {
+		p := &parts[n]
+		from, to := core.BodyRange(p.header.Messages, p.i, p.j)
+		c.set(n, p.header.First, from+1, to-from)
+		byFirst[p.header.First] = p
+	}
+	var out []core.Message
+	err := rows(ctx, q, `SELECT s.first, substring(s.body FROM x.at::int FOR x.n::int)
+		FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS x(first, at, n) JOIN segments s ON s.partition = $1 AND s.first = x.first
+		ORDER BY s.first`, func(r pgx.Rows) error {
+		var first int64
+		var body []byte
+		if err := r.Scan(&first, &body); err != nil {
+			return err
+		}
+		p := byFirst[first]
+		ms, err := core.DecodeMessages(p.header, p.i, p.j, body)
+		out = append(out, ms...)
+		return err
+	}, append([]any{int64(key)}, c.args()...)...)
+	return out, err
+}
+
+// Locate implements core.Log.
+func (s *Store) Locate(ctx context.Context, key core.PartitionKey, t core.Time) (int64, error) {
+	const op = "locate"
+	if err := s.enter(ctx, op); err != nil {
+		return 0, err
+	}
+	defer s.life.RUnlock()
+	var off int64
+	err := s.pool.QueryRow(ctx, `SELECT CASE WHEN head_at < $2 THEN head + 1 ELSE locate(partition, start, head, $2) END
+		FROM partition_logs WHERE partition = $1`, int64(key), int64(t)).Scan(&off)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, core.Errorf(core.CodeNoPartition, op, "partition %d does not exist", key)
+	}
+	return off, classify(op, err)
+}
+
+// Source implements core.Log.
+func (s *Store) Source(ctx context.Context, key core.PartitionKey, source string) (int64, error) {
+	const op = "source"
+	if err := s.enter(ctx, op); err != nil {
+		return 0, err
+	}
+	defer s.life.RUnlock()
+	var off int64
+	err := s.pool.QueryRow(ctx, `SELECT coalesce((SELECT "offset" FROM sources WHERE partition = $1 AND source_id = $2), 0)`,
+		int64(key), []byte(source)).Scan(&off)
+	return off, classify(op, err)
+}
+
+// DeadLetter is read inside and outside of transactions.
+func deadLetter(ctx context.Context, q querier, dead uuid.UUID) (d core.DeadLetter, ok bool, err error) {
+	err = rows(ctx, q, selectDeadLetters+" WHERE id = $1", func(r pgx.Rows) error {
+		ok = true
+		d, err = scanDeadLetter(r)
+		return err
+	}, id(dead))
+	return d, ok, err
+}
