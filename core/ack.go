@@ -104,6 +104,10 @@ func (e *Engine) groupAcks(ctx context.Context, acks []Ack, hints []uuid.UUID, o
 			groups = append(groups, g)
 		}
 		offs, err := e.resolve(ctx, p, a, hints)
+		if CodeOf(err) == CodeNoPartition {
+			out[i] = Acked{Err: &Error{Code: CodeNoPartition, Op: "ack", Item: i}}
+			continue
+		}
 		if err != nil {
 			return nil, WrapError(CodeInternal, "ack", err)
 		}

@@ -92,9 +92,7 @@ func (e *Engine) Cycle(ctx context.Context, x CycleParams) (Cycled, error) {
 			p.forgetFresh(r)
 			return err
 		}
-		for _, rec := range x.Records {
-			p.cs.Records = append(p.cs.Records, rec)
-		}
+		p.cs.Records = append(p.cs.Records, x.Records...)
 		return nil
 	}
 	op.after = func(p *pass) {

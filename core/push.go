@@ -130,7 +130,22 @@ func (r *pushReq) add(en *entry, it *PushItem, index int, now Time) {
 			return
 		}
 	}
-	r.groups = append(r.groups, pushGroup{entry: en, name: name, due: due, msgs: []Message{m}, items: []int{index}})
+	n := r.run(index)
+	g := pushGroup{entry: en, name: name, due: due, msgs: make([]Message, 1, n), items: make([]int, 1, n)}
+	g.msgs[0], g.items[0] = m, index
+	r.groups = append(r.groups, g)
+}
+
+// run counts the items from index on that go where that one goes, so that their group grows only once.
+func (r *pushReq) run(index int) int {
+	first, n := &r.params.Items[index], 1
+	for _, it := range r.params.Items[index+1:] {
+		if n == MaxSegmentMessages || it.Due != first.Due || it.Queue != first.Queue || it.Partition != first.Partition {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // encode makes the group's segment. A segment over the size limit is fine for one message; larger groups are cut when they are placed.

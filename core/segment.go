@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/google/uuid"
 )
@@ -151,8 +152,8 @@ func DecodeHeaders(buf []byte, count int) ([]MessageHeader, error) {
 		h := &out[i]
 		flags := d.byte()
 		copy(h.ID[:], d.take(16))
-		h.Size = int32(d.uvarint())
-		h.record = int32(d.uvarint())
+		h.Size = d.length()
+		h.record = d.length()
 		h.CreatedAt = Time(d.varint())
 		h.HasSource = flags&headerHasSource != 0
 		if flags&headerHasTransaction != 0 {
@@ -285,6 +286,16 @@ func (d *decoder) uvarint() uint64 {
 	}
 	d.buf = d.buf[n:]
 	return v
+}
+
+// length reads a number of bytes, which fits in 31 bits.
+func (d *decoder) length() int32 {
+	v := d.uvarint()
+	if v > math.MaxInt32 {
+		d.bad = true
+		return 0
+	}
+	return int32(v)
 }
 
 func (d *decoder) varint() int64 {

@@ -50,7 +50,7 @@ func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
 			assert.NotEmpty(t, out.Error)
 		}
 	}
-	assert.Equal(t, `{"queues":[]}`, b.do(t, http.MethodGet, "/api/v1/resources/queues", "").body)
+	exactly(t, `{"queues":[]}`, b.do(t, http.MethodGet, "/api/v1/resources/queues", "").body)
 }
 
 func TestWrongTypesAreRefused(t *testing.T) {
@@ -64,8 +64,8 @@ func TestWrongTypesAreRefused(t *testing.T) {
 		}
 	}
 	r := b.do(t, http.MethodPost, "/api/v1/push", `{"items":[{"queue":"made","payload":1},{"queue":"made"}]}`)
-	assert.Equal(t, `{"error":"bad body: items[1]: payload is required"}`, r.body)
-	assert.Equal(t, `{"queues":[]}`, b.do(t, http.MethodGet, "/api/v1/resources/queues", "").body, "one bad item refuses the call before anything is stored")
+	exactly(t, `{"error":"bad body: items[1]: payload is required"}`, r.body)
+	exactly(t, `{"queues":[]}`, b.do(t, http.MethodGet, "/api/v1/resources/queues", "").body, "one bad item refuses the call before anything is stored")
 }
 
 func TestBodyLimit(t *testing.T) {
@@ -73,7 +73,7 @@ func TestBodyLimit(t *testing.T) {
 	for path := range bodyRoutes {
 		r := b.do(t, http.MethodPost, path, `{"x":"`+strings.Repeat("y", 1000)+`"}`)
 		assert.Equal(t, http.StatusRequestEntityTooLarge, r.status, path)
-		assert.Equal(t, `{"error":"request body too large"}`, r.body)
+		exactly(t, `{"error":"request body too large"}`, r.body)
 	}
 	r := b.do(t, http.MethodPost, "/api/v1/lease/x/extend", strings.Repeat(" ", 1001))
 	assert.Equal(t, http.StatusRequestEntityTooLarge, r.status)
@@ -117,7 +117,7 @@ func TestUnknownRoutes(t *testing.T) {
 		method, path, _ := strings.Cut(target, " ")
 		r := b.do(t, method, path, "")
 		assert.Equal(t, http.StatusNotFound, r.status, target)
-		assert.Equal(t, `{"error":"Not Found","code":"no_such_route"}`, r.body, target)
+		exactly(t, `{"error":"Not Found","code":"no_such_route"}`, r.body, target)
 		assert.Equal(t, "application/json", r.header.Get("Content-Type"))
 	}
 }
@@ -141,7 +141,7 @@ func TestNamesInPathsAndQueries(t *testing.T) {
 		assert.Equal(t, http.StatusBadRequest, r.status, path)
 		assert.Contains(t, r.body, `{"error":"`)
 	}
-	assert.Equal(t, `{"queues":[]}`, b.do(t, http.MethodGet, "/api/v1/resources/queues", "").body)
+	exactly(t, `{"queues":[]}`, b.do(t, http.MethodGet, "/api/v1/resources/queues", "").body)
 }
 
 // escapeAll percent-encodes every byte.

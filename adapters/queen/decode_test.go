@@ -17,7 +17,7 @@ func TestDecodePush(t *testing.T) {
 		{"queue":"","partition":"","traceId":7,"payload":[]}]}`))
 	require.NoError(t, err)
 	require.Len(t, items, 4)
-	assert.Equal(t, `{ "b":1.50, "a" : "<&>" }`, string(items[0].payload))
+	exactly(t, `{ "b":1.50, "a" : "<&>" }`, string(items[0].payload))
 	assert.Equal(t, "Default", items[0].partition)
 	assert.Equal(t, "null", string(items[1].payload))
 	assert.Equal(t, "Default", items[1].partition)

@@ -19,7 +19,7 @@ type txBody struct {
 
 // decodeTransaction reads the body of a transaction. It reports a text that is
 // no JSON as a *bodyError, and what is wrong with an operation as a
-// *txRefusal, which is answered with the transaction's own envelope.
+// *refusalError, which is answered with the transaction's own envelope.
 func decodeTransaction(body []byte) (txBody, error) {
 	var tx txBody
 	err := decodeObject(body, func(s *scanner, key string) error {
@@ -39,15 +39,15 @@ func decodeTransaction(body []byte) (txBody, error) {
 		return txBody{}, err
 	}
 	if !tx.hasOps {
-		return txBody{}, &txRefusal{text: "transaction requires an operations array"}
+		return txBody{}, &refusalError{text: "transaction requires an operations array"}
 	}
 	return tx, nil
 }
 
-// txRefusal is a transaction that is JSON but cannot be carried out.
-type txRefusal struct{ text string }
+// refusalError is a transaction that is JSON but cannot be carried out.
+type refusalError struct{ text string }
 
-func (e *txRefusal) Error() string { return e.text }
+func (e *refusalError) Error() string { return e.text }
 
 // operation reads one operation. Its type may stand behind its other keys, so
 // the keys are read twice: first for the type alone.
@@ -71,10 +71,10 @@ func (tx *txBody) operation(s *scanner, i int) error {
 	case "ack":
 		err = tx.ackOperation(s)
 	default:
-		return &txRefusal{text: "segments transaction supports only push and ack operations"}
+		return &refusalError{text: "segments transaction supports only push and ack operations"}
 	}
 	if err != nil {
-		return &txRefusal{text: bodyErrorf("bad body: operations[%d]: %s", i, err.Error()).Error()}
+		return &refusalError{text: bodyErrorf("bad body: operations[%d]: %s", i, err.Error()).Error()}
 	}
 	s.i = end
 	return nil

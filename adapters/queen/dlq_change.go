@@ -173,12 +173,9 @@ func (a *address) answerGone(w http.ResponseWriter) {
 
 // lettersOf returns dead letters of a message, newest failure first; none for an address that nothing can have.
 func (s *server) lettersOf(ctx context.Context, a address, limit int) ([]core.DeadLetter, error) {
-	id, err := uuid.Parse(a.partitionID)
-	if err != nil || a.transactionID == "" {
-		return nil, nil
-	}
+	id, bad := uuid.Parse(a.partitionID)
 	part, _, ok := s.engine.PartitionByID(id)
-	if !ok {
+	if bad != nil || !ok || a.transactionID == "" {
 		return nil, nil
 	}
 	letters, _, err := s.engine.DeadLetters(ctx, core.DeadLetterFilter{

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,6 +19,12 @@ type result struct {
 	status int
 	header http.Header
 	body   string
+}
+
+// exactly compares byte for byte: clients see text, and some of them its keys in order.
+func exactly(t *testing.T, want, got string, why ...any) {
+	t.Helper()
+	assert.Equal(t, want, got, why...)
 }
 
 // do sends a request with no content type.

@@ -70,7 +70,7 @@ func TestQueueNumbers(t *testing.T) {
 
 	r := b.do(t, http.MethodGet, "/api/v1/resources/queues/none", "")
 	assert.Equal(t, http.StatusNotFound, r.status)
-	assert.Equal(t, `{"error":"Queue not found"}`, r.body)
+	exactly(t, `{"error":"Queue not found"}`, r.body)
 }
 
 func TestDeletedQueueStartsEmpty(t *testing.T) {
@@ -79,7 +79,7 @@ func TestDeletedQueueStartsEmpty(t *testing.T) {
 	p := b.pop(t, "/queue/q?consumerGroup=g")
 	b.ack(t, "g", p.PartitionID, p.LeaseID, "1=dlq")
 	assert.Contains(t, b.do(t, http.MethodGet, "/api/v1/dlq", "").body, `"total":1`)
-	assert.Equal(t, `{"deleted":true,"queue":"q","existed":true}`, b.do(t, http.MethodDelete, "/api/v1/resources/queues/q", "").body)
+	exactly(t, `{"deleted":true,"queue":"q","existed":true}`, b.do(t, http.MethodDelete, "/api/v1/resources/queues/q", "").body)
 	assert.Contains(t, b.do(t, http.MethodGet, "/api/v1/dlq", "").body, `"total":0`)
 	assert.Equal(t, noConsumer, b.ack(t, "g", p.PartitionID, "", "2=completed")[0].text())
 	b.pushIDs(t, "q", "Default", "1")
@@ -138,7 +138,7 @@ func TestHealth(t *testing.T) {
 	b := newBroker(t, queen.Options{Version: "1.2.3"})
 	r := b.do(t, http.MethodGet, "/health", "")
 	assert.Equal(t, http.StatusOK, r.status)
-	assert.Equal(t, `{"status":"healthy","database":"connected","engine":"leasehold","version":"1.2.3"}`, r.body)
+	exactly(t, `{"status":"healthy","database":"connected","engine":"leasehold","version":"1.2.3"}`, r.body)
 	require.NoError(t, b.engine.Shutdown(t.Context()))
 	r = b.do(t, http.MethodGet, "/health", "")
 	assert.Equal(t, http.StatusServiceUnavailable, r.status)

@@ -149,6 +149,7 @@ func (m *model) count(what string, n int) {
 }
 
 func (m *model) run(t *testing.T) {
+	t.Helper()
 	limit := modelTime
 	if text := os.Getenv("LEASEHOLD_QUEEN_MODEL_TIME"); text != "" {
 		var err error

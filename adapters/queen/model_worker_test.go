@@ -128,7 +128,7 @@ func (w *modelWorker) settle() {
 		}
 	}
 	slices.SortFunc(parts, func(a, b *modelPart) int { return strings.Compare(a.name, b.name) })
-	var items []modelAck
+	items := make([]modelAck, 0, 8*len(parts))
 	for _, p := range parts {
 		items = append(items, w.acks(p, l.parts[p])...)
 	}

@@ -145,7 +145,7 @@ func TestPopDiscovery(t *testing.T) {
 	}
 	r := b.do(t, http.MethodGet, "/api/v1/pop?batch=10&namespace=", "")
 	assert.Equal(t, http.StatusBadRequest, r.status)
-	assert.Equal(t, `{"success":false,"error":"namespace or task is required","messages":[]}`, r.body)
+	exactly(t, `{"success":false,"error":"namespace or task is required","messages":[]}`, r.body)
 
 	byNamespace := b.pop(t, "?namespace=mail&partitions=0&consumerGroup=n")
 	assert.ElementsMatch(t, []string{"mail.send.eu", "mail.bounce"}, byNamespace.ids())

@@ -52,6 +52,7 @@ func texts(items []acked) (out []string) {
 }
 
 func ruleAckNoRow(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	p := b.pop(t, "/queue/q")
 	assert.Equal(t, []string{noConsumer, noConsumer}, texts(b.ack(t, "stranger", p.PartitionID, "", "1=completed", "1=failed")))
@@ -59,6 +60,7 @@ func ruleAckNoRow(t *testing.T, b *broker) {
 }
 
 func ruleAckWrongLease(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1", "2")
 	p := b.pop(t, "/queue/q?batch=2&leaseSeconds=9")
 	for _, lease := range []string{nobody, "x", "0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90"} {
@@ -71,6 +73,7 @@ func ruleAckWrongLease(t *testing.T, b *broker) {
 }
 
 func ruleAckResolution(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1", "2", "3", "4")
 	p := b.pop(t, "/queue/q?batch=4")
 	b.ack(t, "", p.PartitionID, p.LeaseID, "2=completed")
@@ -84,6 +87,7 @@ func ruleAckResolution(t *testing.T, b *broker) {
 }
 
 func ruleAckStrength(t *testing.T, b *broker) {
+	t.Helper()
 	for i, statuses := range [][]string{{"1=retry", "1=failed"}, {"1=failed", "1=retry", "1=dlq"}, {"2=dlq", "1=retry"}} {
 		queue := fmt.Sprint("q", i)
 		b.configure(t, queue, `"retryLimit":9`)
@@ -97,6 +101,7 @@ func ruleAckStrength(t *testing.T, b *broker) {
 }
 
 func ruleAckGaps(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1", "2", "3", "4", "5")
 	p := b.pop(t, "/queue/q?batch=5")
 	assert.True(t, b.ack(t, "", p.PartitionID, p.LeaseID, "5=completed")[0].LeaseReleased)
@@ -110,6 +115,7 @@ func ruleAckGaps(t *testing.T, b *broker) {
 }
 
 func ruleAckReleases(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"retryLimit":1`)
 	b.pushIDs(t, "q", "a", "1", "2", "3")
 	p := b.pop(t, "/queue/q?batch=2")
@@ -122,6 +128,7 @@ func ruleAckReleases(t *testing.T, b *broker) {
 }
 
 func ruleAckRetry(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"retryLimit":0,"retryDelay":60000`)
 	b.pushIDs(t, "q", "a", "1", "2", "3")
 	for range 5 {
@@ -137,6 +144,7 @@ func ruleAckRetry(t *testing.T, b *broker) {
 }
 
 func ruleAckFailedOncePerCall(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"retryLimit":2`)
 	b.pushIDs(t, "q", "a", "1", "2", "3")
 	for i := range 3 {
@@ -150,6 +158,7 @@ func ruleAckFailedOncePerCall(t *testing.T, b *broker) {
 }
 
 func ruleAckDead(t *testing.T, b *broker) {
+	t.Helper()
 	for _, c := range []struct {
 		options string
 		dead    bool
@@ -175,6 +184,7 @@ func ruleAckDead(t *testing.T, b *broker) {
 }
 
 func ruleAckAbove(t *testing.T, b *broker) {
+	t.Helper()
 	for _, status := range []string{"failed", "retry"} {
 		b.pushIDs(t, status, "a", "1", "2", "3")
 		p := b.pop(t, "/queue/"+status+"?batch=3")
@@ -185,6 +195,7 @@ func ruleAckAbove(t *testing.T, b *broker) {
 }
 
 func ruleAckErrorText(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"retryLimit":1`)
 	ack := func(items string) {
 		b.post(t, "/api/v1/ack/batch", `{"acknowledgments":[`+items+`]}`, 200)
@@ -209,6 +220,7 @@ func ruleAckErrorText(t *testing.T, b *broker) {
 }
 
 func ruleAckLimits(t *testing.T, b *broker) {
+	t.Helper()
 	for _, limit := range []int{0, 1, 5} {
 		queue := fmt.Sprint("q", limit)
 		b.configure(t, queue, fmt.Sprintf(`"retryLimit":%d`, limit))
@@ -231,6 +243,7 @@ func ruleAckLimits(t *testing.T, b *broker) {
 }
 
 func ruleAckAllNacked(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"retryLimit":1`)
 	b.pushIDs(t, "q", "a", "1", "2", "3")
 	left := []string{"1", "2", "3"}
@@ -238,7 +251,7 @@ func ruleAckAllNacked(t *testing.T, b *broker) {
 		require.LessOrEqual(t, calls, 6)
 		p := b.pop(t, "/queue/q?batch=3")
 		require.Equal(t, left, p.ids())
-		items := []string{}
+		items := make([]string, 0, len(left))
 		for _, id := range left {
 			items = append(items, id+"=failed")
 		}
@@ -251,6 +264,7 @@ func ruleAckAllNacked(t *testing.T, b *broker) {
 }
 
 func ruleAckLeaseless(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1", "2", "3", "4")
 	p := b.pop(t, "/queue/q?batch=2&leaseSeconds=5")
 	a := b.ack(t, "", p.PartitionID, "", "1=completed")[0]
@@ -269,6 +283,7 @@ func ruleAckLeaseless(t *testing.T, b *broker) {
 }
 
 func ruleAckReleased(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"retryLimit":1`)
 	released := func(ids ...string) bool {
 		p := b.pop(t, "/queue/q?batch=2")
@@ -286,6 +301,7 @@ func ruleAckReleased(t *testing.T, b *broker) {
 }
 
 func ruleDedupKey(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	b.pushIDs(t, "q", "b", "1")
 	b.pushIDs(t, "r", "a", "1")
@@ -295,6 +311,7 @@ func ruleDedupKey(t *testing.T, b *broker) {
 }
 
 func ruleDedupWindow(t *testing.T, b *broker) {
+	t.Helper()
 	assert.EqualValues(t, 0, b.configure(t, "none", `"dedupWindowSeconds":-5`)["dedupWindowSeconds"], "floored")
 	b.configure(t, "short", `"dedupWindowSeconds":10`)
 	status := func(queue string) string {
@@ -313,6 +330,7 @@ func ruleDedupWindow(t *testing.T, b *broker) {
 }
 
 func ruleDedupFirst(t *testing.T, b *broker) {
+	t.Helper()
 	out := b.push(t, `{"items":[{"queue":"q","payload":"first","transactionId":"1"},{"queue":"q","payload":"second","transactionId":"1"}]}`)
 	assert.Equal(t, []string{"queued", "duplicate"}, []string{out[0].Status, out[1].Status})
 	assert.Equal(t, out[0].MessageID, out[1].MessageID)
@@ -325,6 +343,7 @@ func ruleDedupFirst(t *testing.T, b *broker) {
 }
 
 func ruleAckWindow(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"dedupWindowSeconds":0,"leaseTime":1000`)
 	b.pushIDs(t, "q", "a", "1", "2")
 	p := b.pop(t, "/queue/q?batch=2")
@@ -336,6 +355,7 @@ func ruleAckWindow(t *testing.T, b *broker) {
 }
 
 func ruleDedupOff(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"dedupWindowSeconds":0`)
 	b.push(t, `{"items":[{"queue":"q","payload":1,"transactionId":"x"},{"queue":"q","payload":2,"transactionId":"y"},{"queue":"q","payload":3,"transactionId":"x"}]}`)
 	p := b.pop(t, "/queue/q?batch=3")
@@ -346,6 +366,7 @@ func ruleDedupOff(t *testing.T, b *broker) {
 }
 
 func sdkDlqStatus(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"retryLimit":5`)
 	b.pushIDs(t, "q", "a", "1", "2")
 	p := b.pop(t, "/queue/q?batch=2")
@@ -354,6 +375,7 @@ func sdkDlqStatus(t *testing.T, b *broker) {
 }
 
 func sdkRetryThenDlq(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"retryLimit":1`)
 	b.pushIDs(t, "q", "a", "1")
 	for range 4 {
@@ -368,6 +390,7 @@ func sdkRetryThenDlq(t *testing.T, b *broker) {
 
 // sdkEach is a consumer that acks one by one and goes on after its handler failed: the lease is gone by then.
 func sdkEach(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1", "2", "3")
 	p := b.pop(t, "/queue/q?batch=3")
 	assert.True(t, b.ack(t, "", p.PartitionID, p.LeaseID, "1=completed")[0].Success)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -42,11 +43,12 @@ func (b *broker) attempts(t *testing.T, path string) (p popped, out map[string]i
 }
 
 func ruleDeliveryAttempt(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1", "2")
-	p, attempts := b.attempts(t, "/queue/q?batch=2")
+	_, attempts := b.attempts(t, "/queue/q?batch=2")
 	assert.Equal(t, map[string]int{"1": 1, "2": 1}, attempts)
 	b.clock.Advance(time.Minute) // the worker crashed
-	p, attempts = b.attempts(t, "/queue/q?batch=2")
+	p, attempts := b.attempts(t, "/queue/q?batch=2")
 	assert.Equal(t, []string{"1", "2"}, p.ids(), "the same messages, in the same order")
 	assert.Equal(t, map[string]int{"1": 1, "2": 1}, attempts, "a lease that ran out is no failure")
 	b.ack(t, "", p.PartitionID, p.LeaseID, "1=failed")
@@ -61,6 +63,7 @@ func ruleDeliveryAttempt(t *testing.T, b *broker) {
 }
 
 func ruleNoDeliveryAttempt(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	r := b.do(t, http.MethodGet, "/api/v1/pop/queue/q", "")
 	var p struct{ Messages []map[string]any }
@@ -85,6 +88,7 @@ func (b *broker) conflate(t *testing.T, query string) (out conflated) {
 }
 
 func ruleConflation(t *testing.T, b *broker) {
+	t.Helper()
 	const with = "consumerGroup=g&batch=200&conflation=true"
 	out := b.conflate(t, with)
 	assert.True(t, out.Conflation && !out.ConflationConflict && out.Success, "the echo is on an empty answer too")
@@ -144,8 +148,9 @@ func ruleConflation(t *testing.T, b *broker) {
 }
 
 func ruleAutopilot(t *testing.T, b *broker) {
+	t.Helper()
 	for i := range 15 {
-		b.pushIDs(t, "q", fmt.Sprint("p", i), fmt.Sprint(i))
+		b.pushIDs(t, "q", fmt.Sprint("p", i), strconv.Itoa(i))
 	}
 	r := b.do(t, http.MethodGet, "/api/v1/pop/queue/q?autopilot=true", "")
 	assert.Contains(t, r.body, `"partitionsClaimed":10,"autopilot":{"partitions":10,"batch":200}}`)
@@ -159,6 +164,7 @@ func ruleAutopilot(t *testing.T, b *broker) {
 }
 
 func ruleUnknownFamilies(t *testing.T, b *broker) {
+	t.Helper()
 	for _, target := range [][2]string{
 		{"GET", "/api/v1/kv/x"}, {"POST", "/api/v1/kv/put"}, {"POST", "/api/v1/timers"}, {"DELETE", "/api/v1/timers/1"}, {"POST", "/api/v1/ephemeral/q/publish"},
 		{"GET", "/api/v1/ephemeral/q"}, {"GET", "/api/v1/fetch"}, {"GET", "/api/v1/partitions/changed"}, {"GET", "/api/v1/resources/kv/x"}, {"GET", "/api/v1/system/kv-timers"},
@@ -166,7 +172,7 @@ func ruleUnknownFamilies(t *testing.T, b *broker) {
 		{"POST", "/api/v1/consumer-groups/replay"}, {"POST", "/api/login"},
 	} {
 		r := b.do(t, target[0], target[1], "")
-		assert.Equal(t, 404, r.status, target)
+		exactly(t, 404, r.status, target)
 		assert.Equal(t, `{"error":"Not Found","code":"no_such_route"}`, r.body, target)
 	}
 }

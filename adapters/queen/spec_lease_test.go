@@ -40,6 +40,7 @@ var leaseRules = []rule{
 }
 
 func ruleSpan(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1", "2", "3", "4", "5")
 	p := b.pop(t, "/queue/q?batch=2")
 	assert.Equal(t, []string{"1", "2"}, p.ids())
@@ -52,6 +53,7 @@ func ruleSpan(t *testing.T, b *broker) {
 }
 
 func ruleOneLease(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1", "2")
 	b.pushIDs(t, "q", "b", "3")
 	first := b.pop(t, "/queue/q?batch=1&consumerGroup=g")
@@ -64,6 +66,7 @@ func ruleOneLease(t *testing.T, b *broker) {
 }
 
 func ruleSharedID(t *testing.T, b *broker) {
+	t.Helper()
 	for _, p := range []string{"a", "b", "c"} {
 		b.pushIDs(t, "q", p, p)
 	}
@@ -81,6 +84,7 @@ func ruleSharedID(t *testing.T, b *broker) {
 }
 
 func ruleLeaseLength(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "own", `"leaseTime":7`)
 	b.configure(t, "configured", "")
 	for queue, seconds := range map[string]int{"own": 7, "configured": 300, "implicit": 60} {
@@ -98,6 +102,7 @@ func ruleLeaseLength(t *testing.T, b *broker) {
 }
 
 func ruleExpiry(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"retryLimit":1,"leaseTime":10`)
 	b.pushIDs(t, "q", "a", "1", "2", "3")
 	for i := range 6 {
@@ -110,6 +115,7 @@ func ruleExpiry(t *testing.T, b *broker) {
 }
 
 func ruleFull(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1", "2", "3")
 	p := b.pop(t, "/queue/q?batch=2")
 	assert.False(t, b.ack(t, "", p.PartitionID, p.LeaseID, "1=completed")[0].LeaseReleased)
@@ -120,6 +126,7 @@ func ruleFull(t *testing.T, b *broker) {
 }
 
 func ruleCandidates(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"delayedProcessing":5`)
 	b.pushIDs(t, "q", "leased", "1")
 	b.pushIDs(t, "q", "done", "2")
@@ -134,6 +141,7 @@ func ruleCandidates(t *testing.T, b *broker) {
 }
 
 func ruleCaps(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "empty", "x")
 	b.pop(t, "/queue/q/partition/empty?autoAck=true&consumerGroup=c")
 	for i := range 6 {
@@ -152,6 +160,7 @@ func ruleCaps(t *testing.T, b *broker) {
 }
 
 func ruleBudget(t *testing.T, b *broker) {
+	t.Helper()
 	for i := range 5 {
 		b.pushIDs(t, "q", fmt.Sprint("p", i), fmt.Sprint(i, "a"), fmt.Sprint(i, "b"), fmt.Sprint(i, "c"))
 	}
@@ -166,6 +175,7 @@ func ruleBudget(t *testing.T, b *broker) {
 }
 
 func ruleSkips(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	b.pushIDs(t, "q", "b", "2")
 	got := map[string]bool{}
@@ -180,6 +190,7 @@ func ruleSkips(t *testing.T, b *broker) {
 }
 
 func ruleFair(t *testing.T, b *broker) {
+	t.Helper()
 	for i := range 20 {
 		b.pushIDs(t, "q", fmt.Sprint("p", i), fmt.Sprint(i, "-0"), fmt.Sprint(i, "-1"), fmt.Sprint(i, "-2"))
 	}
@@ -193,6 +204,7 @@ func ruleFair(t *testing.T, b *broker) {
 }
 
 func ruleNoticesExpiry(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	b.pop(t, "/queue/q?leaseSeconds=5")
 	for range 10 {
@@ -203,10 +215,11 @@ func ruleNoticesExpiry(t *testing.T, b *broker) {
 }
 
 func ruleAutoAck(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1", "2", "3")
 	p := b.pop(t, "/queue/q?batch=2&autoAck=true&consumerGroup=g")
-	assert.Equal(t, "", p.LeaseID)
-	assert.Equal(t, "", p.Messages[0].LeaseID)
+	assert.Empty(t, p.LeaseID)
+	assert.Empty(t, p.Messages[0].LeaseID)
 	assert.Equal(t, []string{"3"}, b.pop(t, "/queue/q?autoAck=true&consumerGroup=g&batch=2").ids(), "no lease is in the way")
 	for _, a := range b.ack(t, "g", p.PartitionID, "", "1=completed", "2=completed") {
 		assert.Equal(t, []bool{true, true, false}, []bool{a.Success, a.Noop, a.LeaseReleased})
@@ -217,12 +230,14 @@ func ruleAutoAck(t *testing.T, b *broker) {
 }
 
 func ruleQueueMode(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	b.clock.Advance(time.Minute)
 	assert.Equal(t, []string{"1"}, b.pop(t, "/queue/q?subscriptionMode=new&subscriptionFrom=now&consumerGroup=").ids())
 }
 
 func ruleRegistration(t *testing.T, b *broker) {
+	t.Helper()
 	assert.Empty(t, b.pop(t, "/queue/a.b.c?consumerGroup=g&subscriptionMode=new").Messages, "there is not even a queue")
 	assert.Contains(t, b.do(t, http.MethodGet, "/api/v1/resources/queues", "").body, `"name":"a.b.c","namespace":"a","task":"b"`)
 	b.restart(t)
@@ -236,6 +251,7 @@ func ruleRegistration(t *testing.T, b *broker) {
 }
 
 func rulePrecedence(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	b.clock.Advance(time.Minute)
 	b.pushIDs(t, "q", "a", "2")
@@ -250,6 +266,7 @@ func rulePrecedence(t *testing.T, b *broker) {
 }
 
 func ruleSeeds(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1", "2")
 	b.pushIDs(t, "q", "b", "3")
 	b.clock.Advance(time.Minute)
@@ -266,6 +283,7 @@ func ruleSeeds(t *testing.T, b *broker) {
 }
 
 func ruleLaterPartition(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "old")
 	b.clock.Advance(time.Second)
 	require.Empty(t, b.pop(t, "/queue/q?consumerGroup=g&subscriptionMode=new").Messages)
@@ -274,6 +292,7 @@ func ruleLaterPartition(t *testing.T, b *broker) {
 }
 
 func ruleZones(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	b.clock.Advance(time.Minute)
 	b.pushIDs(t, "q", "a", "2")
@@ -283,6 +302,7 @@ func ruleZones(t *testing.T, b *broker) {
 }
 
 func rulePartitionRoute(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	b.pushIDs(t, "q", "b", "2")
 	b.clock.Advance(time.Minute)
@@ -294,6 +314,7 @@ func rulePartitionRoute(t *testing.T, b *broker) {
 }
 
 func ruleExtendDead(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1", "2")
 	p := b.pop(t, "/queue/q?leaseSeconds=5&batch=1")
 	b.clock.Advance(5 * time.Second)
@@ -307,6 +328,7 @@ func ruleExtendDead(t *testing.T, b *broker) {
 }
 
 func ruleServerDefault(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	b.clock.Advance(time.Second)
 	assert.Empty(t, b.pop(t, "/queue/q?consumerGroup=g").Messages)

@@ -85,10 +85,11 @@ func (b *broker) letters(t *testing.T, query string) (out []struct {
 }
 
 func ruleConfigure(t *testing.T, b *broker) {
+	t.Helper()
 	o := b.configure(t, "q", `"leaseTime":20,"retryLimit":7`)
 	assert.EqualValues(t, 20, o["leaseTime"])
 	o = b.configure(t, "q", `"retryLimit":null,"priority":4`)
-	assert.EqualValues(t, []any{20.0, 3.0, 4.0}, []any{o["leaseTime"], o["retryLimit"], o["priority"]}, "merged; null restores")
+	assert.Equal(t, []any{20.0, 3.0, 4.0}, []any{o["leaseTime"], o["retryLimit"], o["priority"]}, "merged; null restores")
 	body := b.post(t, "/api/v1/configure", `{"queue":"q","namespace":"n","mode":"replace","ttl":1}`, 200)
 	assert.Contains(t, body, `"namespace":"n","task":""`)
 	assert.Contains(t, body, `"leaseTime":300,"retryLimit":3`)
@@ -101,6 +102,7 @@ func ruleConfigure(t *testing.T, b *broker) {
 }
 
 func ruleConfigureEcho(t *testing.T, b *broker) {
+	t.Helper()
 	sent := `"completedRetentionSeconds":1,"deadLetterQueue":false,"delayedProcessing":2,"dlqAfterMaxRetries":false,"encryptionEnabled":false,
 		"leaseTime":3,"maxSize":4,"maxWaitTimeSeconds":5,"priority":6,"retentionEnabled":true,"retentionSeconds":7,"retryDelay":8,"retryLimit":0,"ttl":9,"windowBuffer":10`
 	var want map[string]any
@@ -114,14 +116,15 @@ func ruleConfigureEcho(t *testing.T, b *broker) {
 }
 
 func ruleDeleteQueue(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"leaseTime":5`)
 	p := b.dead(t, "q", "a", "g", "1", "2")
 	r := b.do(t, http.MethodDelete, "/api/v1/resources/queues/q", "")
 	assert.Equal(t, 200, r.status)
-	assert.Equal(t, `{"deleted":true,"queue":"q","existed":true}`, r.body)
+	exactly(t, `{"deleted":true,"queue":"q","existed":true}`, r.body)
 	r = b.do(t, http.MethodDelete, "/api/v1/resources/queues/q", "")
 	assert.Equal(t, 200, r.status)
-	assert.Equal(t, `{"deleted":false,"queue":"q","existed":false,"message":"Queue not found, nothing was deleted"}`, r.body)
+	exactly(t, `{"deleted":false,"queue":"q","existed":false,"message":"Queue not found, nothing was deleted"}`, r.body)
 	assert.Empty(t, b.letters(t, "?queue=q"))
 	b.pushIDs(t, "q", "a", "1", "2") // deduplication went with the queue
 	again := b.pop(t, "/queue/q?consumerGroup=g&batch=10")
@@ -130,6 +133,7 @@ func ruleDeleteQueue(t *testing.T, b *broker) {
 }
 
 func ruleDeadLetterList(t *testing.T, b *broker) {
+	t.Helper()
 	assert.JSONEq(t, `{"messages":[],"pagination":{"limit":100,"offset":0},"total":0}`, b.do(t, http.MethodGet, "/api/v1/dlq?queue=none", "").body)
 	for _, at := range [][3]string{{"q", "a", "g"}, {"q", "b", "g"}, {"q", "b", "h"}, {"r", "a", "__QUEUE_MODE__"}} {
 		id := at[0] + at[1] + at[2]
@@ -159,7 +163,7 @@ type replayed struct {
 	Result, Queue, Partition, ConsumerGroup, DlqID, Error string
 	OriginalTransactionID                                 string
 	DlqRowRemoved                                         bool
-	ReplayedAs                                            struct{ Message_id, Transaction_id, QueueName, Status string } //nolint:revive,staticcheck // the wire's names
+	ReplayedAs                                            struct{ Message_id, Transaction_id, QueueName, Status string } //nolint:revive // the wire's names
 }
 
 func asReplayed(t *testing.T, body string) (out replayed) {
@@ -169,6 +173,7 @@ func asReplayed(t *testing.T, body string) (out replayed) {
 }
 
 func ruleReplay(t *testing.T, b *broker) {
+	t.Helper()
 	b.dead(t, "q", "a", "g", "1", "2")
 	first := b.letters(t, "?queue=q")[1]
 	require.Equal(t, "1", first.TransactionID)
@@ -219,6 +224,7 @@ func ruleReplay(t *testing.T, b *broker) {
 }
 
 func ruleRetry(t *testing.T, b *broker) {
+	t.Helper()
 	p := b.dead(t, "q", "a", "g", "x/1", "2")
 	parked := b.park(t.Context(), t, "q", "/queue/q?consumerGroup=g&wait=true&timeout=60000")
 	out := asReplayed(t, b.post(t, "/api/v1/messages/"+p.PartitionID+"/x%2F1/retry", "", 200))
@@ -236,6 +242,7 @@ func ruleRetry(t *testing.T, b *broker) {
 }
 
 func ruleDeleteMessage(t *testing.T, b *broker) {
+	t.Helper()
 	p := b.dead(t, "q", "a", "g", "1", "2")
 	b.pushIDs(t, "q", "a", "live")
 	r := b.do(t, http.MethodDelete, "/api/v1/messages/"+p.PartitionID+"/live", "")
@@ -250,6 +257,7 @@ func ruleDeleteMessage(t *testing.T, b *broker) {
 }
 
 func rulePurge(t *testing.T, b *broker) {
+	t.Helper()
 	b.dead(t, "q", "a", "g", "1", "2")
 	b.dead(t, "q", "b", "h", "3")
 	b.clock.Advance(time.Minute)
@@ -269,6 +277,7 @@ func rulePurge(t *testing.T, b *broker) {
 }
 
 func ruleDeleteGroup(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	b.pushIDs(t, "r", "a", "2")
 	read := func(group, query string) []string {
@@ -277,10 +286,10 @@ func ruleDeleteGroup(t *testing.T, b *broker) {
 	require.Equal(t, []string{"1", "2"}, read("g", ""))
 	require.Empty(t, read("g", ""))
 	r := b.do(t, http.MethodDelete, "/api/v1/consumer-groups/g/queues/q", "")
-	assert.Equal(t, `{"success":true,"consumerGroup":"g","queueName":"q","deletedPartitions":1,"metadataDeleted":true}`, r.body)
+	exactly(t, `{"success":true,"consumerGroup":"g","queueName":"q","deletedPartitions":1,"metadataDeleted":true}`, r.body)
 	assert.Equal(t, []string{"1"}, read("g", ""), "replays on that queue, at once")
 	r = b.do(t, http.MethodDelete, "/api/v1/consumer-groups/g?deleteMetadata=true", "")
-	assert.Equal(t, `{"success":true,"consumerGroup":"g","deletedPartitions":2,"metadataDeleted":true}`, r.body)
+	exactly(t, `{"success":true,"consumerGroup":"g","deletedPartitions":2,"metadataDeleted":true}`, r.body)
 	assert.Equal(t, []string{"1", "2"}, read("g", ""))
 
 	// Without the metadata the start point stays.
@@ -308,13 +317,14 @@ func ruleDeleteGroup(t *testing.T, b *broker) {
 }
 
 func ruleSubscription(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	require.Equal(t, []string{"1"}, b.pop(t, "/queue/q?consumerGroup=g&autoAck=true").ids())
 	b.clock.Advance(time.Minute)
 	b.pushIDs(t, "q", "late", "2")
 	b.clock.Advance(time.Minute)
 	body := b.post(t, "/api/v1/consumer-groups/g/subscription", `{"subscriptionTimestamp":"2026-01-02T03:05:30Z"}`, 200)
-	assert.Equal(t, `{"success":true,"consumerGroup":"g","newTimestamp":"2026-01-02T03:05:30Z","rowsUpdated":1}`, body)
+	exactly(t, `{"success":true,"consumerGroup":"g","newTimestamp":"2026-01-02T03:05:30Z","rowsUpdated":1}`, body)
 	assert.Empty(t, b.pop(t, "/queue/q?consumerGroup=g").Messages, "the untouched partition begins later now")
 	b.pushIDs(t, "q", "late", "3")
 	b.pushIDs(t, "q", "a", "4")
@@ -326,6 +336,7 @@ func ruleSubscription(t *testing.T, b *broker) {
 }
 
 func ruleSeek(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", `"retryLimit":1`)
 	b.pushIDs(t, "q", "a", "1", "2")
 	b.clock.Advance(time.Minute)
@@ -334,7 +345,7 @@ func ruleSeek(t *testing.T, b *broker) {
 	const path = "/api/v1/consumer-groups/g/queues/q/seek"
 	p := b.pop(t, "/queue/q/partition/a?consumerGroup=g&batch=10")
 	body := b.post(t, path, `{"toEnd":true}`, 200)
-	assert.Equal(t, `{"success":true,"consumerGroup":"g","queueName":"q","seekToEnd":true,"targetTimestamp":null,"partitionsUpdated":2}`, body)
+	exactly(t, `{"success":true,"consumerGroup":"g","queueName":"q","seekToEnd":true,"targetTimestamp":null,"partitionsUpdated":2}`, body)
 	assert.Equal(t, leaseLost, b.ack(t, "g", p.PartitionID, p.LeaseID, "1=completed")[0].text(), "a seek ends the lease")
 	assert.Empty(t, b.pop(t, "/queue/q?consumerGroup=g&partitions=0").Messages)
 
@@ -371,22 +382,24 @@ func ruleSeek(t *testing.T, b *broker) {
 }
 
 func ruleSeekPartition(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a b", "1", "2")
 	b.pushIDs(t, "q", "c", "3")
 	const base = "/api/v1/consumer-groups/g/queues/q/partitions/"
 	for _, body := range []string{"", "{}", "[]", `{"toEnd":true}`} {
-		assert.Equal(t, `{"success":true,"consumerGroup":"g","queueName":"q","partitionName":"a b","seekToEnd":true,"targetTimestamp":null,"updated":true}`,
+		exactly(t, `{"success":true,"consumerGroup":"g","queueName":"q","partitionName":"a b","seekToEnd":true,"targetTimestamp":null,"updated":true}`,
 			b.post(t, base+"a+b/seek", body, 200), "a plus is a space where nothing has the plus")
 	}
 	assert.Equal(t, []string{"3"}, b.pop(t, "/queue/q?consumerGroup=g&partitions=0").ids(), "the other partition is untouched")
 	b.post(t, base+"a%20b/seek", `{"timestamp":"1970-01-01T00:00:00Z"}`, 200)
 	assert.Equal(t, []string{"1", "2"}, b.pop(t, "/queue/q?consumerGroup=g&partitions=0&batch=10").ids())
 	for _, path := range []string{base + "none/seek", "/api/v1/consumer-groups/g/queues/none/partitions/c/seek"} {
-		assert.Equal(t, `{"success":false,"error":"Partition not found"}`, b.post(t, path, "", 404))
+		exactly(t, `{"success":false,"error":"Partition not found"}`, b.post(t, path, "", 404))
 	}
 }
 
 func ruleTrace(t *testing.T, b *broker) {
+	t.Helper()
 	pid := "0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90"
 	good := `{"transactionId":"t","partitionId":"` + pid + `","data":{"b":1,"a":10000000000000000001}`
 	body := b.post(t, "/api/v1/traces", good+"}", 201)
@@ -413,6 +426,7 @@ func ruleTrace(t *testing.T, b *broker) {
 }
 
 func ruleTraceReads(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "p", "1", "2")
 	p := b.pop(t, "/queue/q?batch=2")
 	trace := func(id, names string) {
@@ -437,7 +451,7 @@ func ruleTraceReads(t *testing.T, b *broker) {
 	}
 	assert.Len(t, read(p.PartitionID+"/1").Traces, 2)
 	assert.Empty(t, read(p.PartitionID+"/none").Traces)
-	assert.Equal(t, `{"traces":[]}`, b.do(t, http.MethodGet, "/api/v1/traces/no-uuid/1", "").body)
+	exactly(t, `{"traces":[]}`, b.do(t, http.MethodGet, "/api/v1/traces/no-uuid/1", "").body)
 	named := read("by-name/x?limit=2")
 	assert.Equal(t, 3, named.Total)
 	assert.Equal(t, map[string]int{"limit": 2, "offset": 0}, named.Pagination)

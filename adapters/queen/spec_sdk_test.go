@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -49,12 +50,14 @@ var sdkRules = []rule{
 }
 
 func sdkConfigure(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "created", "")
 	o := b.configure(t, "configured", `"leaseTime":60,"retryLimit":5,"priority":10`)
 	assert.EqualValues(t, []any{60.0, 5.0, 10.0}, []any{o["leaseTime"], o["retryLimit"], o["priority"]})
 }
 
 func sdkPush(t *testing.T, b *broker) {
+	t.Helper()
 	out := b.push(t, `{"items":[{"queue":"q","payload":{"a":1}}]}`)
 	assert.Equal(t, "queued", out[0].Status)
 	assert.NotEmpty(t, out[0].TransactionID)
@@ -63,6 +66,7 @@ func sdkPush(t *testing.T, b *broker) {
 }
 
 func sdkPushDuplicate(t *testing.T, b *broker) {
+	t.Helper()
 	body := func(partition string) string {
 		return `{"items":[{"queue":"q","partition":"` + partition + `","payload":1,"transactionId":"t"}]}`
 	}
@@ -74,6 +78,7 @@ func sdkPushDuplicate(t *testing.T, b *broker) {
 }
 
 func sdkPushBuffered(t *testing.T, b *broker) {
+	t.Helper()
 	items := make([]string, 100)
 	for i := range items {
 		items[i] = fmt.Sprintf(`{"queue":"q","partition":"Default","payload":{"i":%d},"transactionId":"t%d"}`, i, i)
@@ -85,18 +90,20 @@ func sdkPushBuffered(t *testing.T, b *broker) {
 }
 
 func sdkPushLarge(t *testing.T, b *broker) {
+	t.Helper()
 	for i, size := range []int{1, 1000, 1 << 20, 5 << 20} {
 		payload := `"` + strings.Repeat("x", size) + `"`
 		assert.Equal(t, "queued", b.push(t, fmt.Sprintf(`{"items":[{"queue":"q%d","payload":%s}]}`, i, payload))[0].Status)
 		got := b.pop(t, fmt.Sprint("/queue/q", i)).Messages[0].Data
-		assert.Equal(t, len(payload), len(got))
-		assert.True(t, payload == string(got))
+		require.Len(t, got, len(payload))
+		require.False(t, payload != string(got), "%d bytes came back changed", size)
 	}
 }
 
 func sdkPushNull(t *testing.T, b *broker) {
+	t.Helper()
 	b.push(t, `{"items":[{"queue":"q","payload":null},{"queue":"q","payload":{}},{"queue":"q","payload":[]},{"queue":"q","payload":""},{"queue":"q","payload":0},{"queue":"q","payload":false}]}`)
-	got := []string{}
+	got := make([]string, 0, 6)
 	for _, m := range b.pop(t, "/queue/q?batch=9").Messages {
 		got = append(got, string(m.Data))
 	}
@@ -106,6 +113,7 @@ func sdkPushNull(t *testing.T, b *broker) {
 }
 
 func sdkPushToPartition(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "p-1", "1")
 	b.pushIDs(t, "q", "p-2", "2")
 	p := b.pop(t, "/queue/q/partition/p-2?batch=9")
@@ -114,15 +122,17 @@ func sdkPushToPartition(t *testing.T, b *broker) {
 }
 
 func sdkPushMany(t *testing.T, b *broker) {
+	t.Helper()
 	assert.Equal(t, map[string]int{"queued": 60}, b.pushAtOnce(t, 20, `{"items":[{"queue":"q","payload":1},{"queue":"q","payload":2},{"queue":"q","payload":3}]}`))
 	p := b.pop(t, "/queue/q?batch=100")
 	assert.Len(t, p.Messages, 60)
 	for i, m := range p.Messages { // each push stays together in its order
-		assert.Equal(t, fmt.Sprint(1+i%3), string(m.Data))
+		assert.Equal(t, strconv.Itoa(1+i%3), string(m.Data))
 	}
 }
 
 func sdkPushTraceID(t *testing.T, b *broker) {
+	t.Helper()
 	for _, id := range []string{`"not-a-uuid"`, `null`, `5`, `"0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90"`, `"\ud800"`} {
 		assert.Equal(t, "queued", b.push(t, `{"items":[{"queue":"q","payload":1,"traceId":`+id+`}]}`)[0].Status, id)
 	}
@@ -134,6 +144,7 @@ func sdkPushTraceID(t *testing.T, b *broker) {
 }
 
 func sdkPopEmpty(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", "")
 	r := b.do(t, http.MethodGet, "/api/v1/pop/queue/q?batch=1&wait=false&timeout=30000", "")
 	assert.Equal(t, 204, r.status)
@@ -142,6 +153,7 @@ func sdkPopEmpty(t *testing.T, b *broker) {
 }
 
 func sdkPopNonEmpty(t *testing.T, b *broker) {
+	t.Helper()
 	for i := range 20 {
 		b.pushIDs(t, fmt.Sprint("q", i), "Default", "1")
 		assert.Equal(t, []string{"1"}, b.pop(t, fmt.Sprintf("/queue/q%d?batch=1&wait=false&timeout=30000", i)).ids(), "directly after the push")
@@ -149,6 +161,7 @@ func sdkPopNonEmpty(t *testing.T, b *broker) {
 }
 
 func sdkPopWait(t *testing.T, b *broker) {
+	t.Helper()
 	parked := b.park(t.Context(), t, "q", "/queue/q?batch=1&wait=true&timeout=30000")
 	b.pushIDs(t, "q", "Default", "1")
 	p := asPopped(t, <-parked)
@@ -159,6 +172,7 @@ func sdkPopWait(t *testing.T, b *broker) {
 }
 
 func sdkPopAck(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "Default", "1")
 	p := b.pop(t, "/queue/q?batch=1")
 	assert.True(t, b.ack(t, "", p.PartitionID, p.LeaseID, "1=completed")[0].Success)
@@ -167,6 +181,7 @@ func sdkPopAck(t *testing.T, b *broker) {
 }
 
 func sdkPopBatch(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 10)
 	assert.Len(t, b.pop(t, "/queue/in?batch=5").Messages, 5)
 }
@@ -197,6 +212,7 @@ func (b *broker) consume(t *testing.T, path string, handle func(message) string)
 }
 
 func sdkConsumer(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 25)
 	for _, batch := range []int{1, 4, 10} {
 		got := []int{}
@@ -210,6 +226,7 @@ func sdkConsumer(t *testing.T, b *broker) {
 }
 
 func sdkConsumerPartition(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 3)
 	b.numbers(t, "b", 4)
 	n := 0
@@ -218,8 +235,9 @@ func sdkConsumerPartition(t *testing.T, b *broker) {
 }
 
 func sdkConsumerBatch(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 10)
-	sizes := []int{}
+	sizes := make([]int, 0, 3)
 	for range 3 {
 		p := b.pop(t, "/queue/in?batch=4")
 		sizes = append(sizes, len(p.Messages))
@@ -229,6 +247,7 @@ func sdkConsumerBatch(t *testing.T, b *broker) {
 }
 
 func sdkConsumerGroup(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 5)
 	for _, group := range []string{"g", "h", ""} {
 		n := 0
@@ -238,6 +257,7 @@ func sdkConsumerGroup(t *testing.T, b *broker) {
 }
 
 func sdkConsumerConcurrency(t *testing.T, b *broker) {
+	t.Helper()
 	for i := range 10 {
 		b.numbers(t, fmt.Sprint("p", i), 30)
 	}
@@ -264,6 +284,7 @@ func sdkConsumerConcurrency(t *testing.T, b *broker) {
 }
 
 func sdkConsumerIdle(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 1)
 	p := asPopped(t, b.do(t, http.MethodGet, "/api/v1/pop/queue/in?batch=1&wait=true&timeout=1000", ""))
 	b.ack(t, "", p.PartitionID, p.LeaseID, p.ids()[0]+"=completed")
@@ -273,6 +294,7 @@ func sdkConsumerIdle(t *testing.T, b *broker) {
 }
 
 func sdkSubscriptionNew(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 3)
 	b.clock.Advance(time.Second)
 	for group, query := range map[string]string{"g": "subscriptionMode=new", "h": "subscriptionFrom=now"} {
@@ -285,6 +307,7 @@ func sdkSubscriptionNew(t *testing.T, b *broker) {
 }
 
 func sdkSubscriptionAll(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 2)
 	b.clock.Advance(2 * time.Second)
 	from := b.clock.Now().Std().Format(time.RFC3339)
@@ -295,12 +318,14 @@ func sdkSubscriptionAll(t *testing.T, b *broker) {
 }
 
 func sdkDLQQuery(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "q", "")
 	assert.Equal(t, `{"messages":[],"pagination":{"limit":10,"offset":0},"total":0}`, b.do(t, http.MethodGet, "/api/v1/dlq?queue=q&limit=10", "").body)
 }
 
 // sdkDocs is the example of the pop routes' page.
 func sdkDocs(t *testing.T, b *broker) {
+	t.Helper()
 	b.push(t, `{"items":[{"queue":"orders.created","partition":"customer-42","transactionId":"order-8891-created","payload":{"orderId": 8891, "total": 4200}}]}`)
 	r := b.do(t, http.MethodGet, "/api/v1/pop/queue/orders.created?consumerGroup=billing&batch=50&partitions=4&wait=true&timeout=10000&leaseSeconds=120", "")
 	match(t, "page", `{"success":true,"queue":"orders.created","partition":"customer-42","partitionId":"«p»","leaseId":"«l»","consumerGroup":"billing","messages":[{"id":"«m»","transactionId":"order-8891-created","traceId":null,"data":{"orderId": 8891, "total": 4200},"producerSub":null,"createdAt":"2026-01-02T03:04:05.000000Z","partitionId":"«p»","partition":"customer-42","leaseId":"«l»","consumerGroup":"billing"}],"partitionsClaimed":1}`, r.body, map[string]string{})
@@ -309,11 +334,13 @@ func sdkDocs(t *testing.T, b *broker) {
 }
 
 func sdkProducerSub(t *testing.T, b *broker) {
+	t.Helper()
 	b.push(t, `{"items":[{"queue":"q","payload":1,"producerSub":"someone"},{"queue":"q","payload":2,"producerSub":{"x":1}}]}`)
 	assert.Equal(t, 2, strings.Count(b.do(t, http.MethodGet, "/api/v1/pop/queue/q", "").body, `"producerSub":null`))
 }
 
 func sdkManualAck(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 3)
 	p := b.pop(t, "/queue/in?batch=3&leaseSeconds=10")
 	b.clock.Advance(10 * time.Second)
@@ -325,6 +352,7 @@ func sdkManualAck(t *testing.T, b *broker) {
 }
 
 func sdkRetries(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 100)
 	calls := 0
 	done := map[string]bool{}
@@ -341,6 +369,7 @@ func sdkRetries(t *testing.T, b *broker) {
 
 // sdkBootstrap is a group that begins over many partitions: nothing is written for each of them.
 func sdkBootstrap(t *testing.T, b *broker) {
+	t.Helper()
 	const partitions = 5000
 	for first := 0; first < partitions; first += 1000 {
 		items := make([]string, 1000)
@@ -363,6 +392,7 @@ func sdkBootstrap(t *testing.T, b *broker) {
 }
 
 func sdkPythonExtend(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "q", "a", "1")
 	p := b.pop(t, "/queue/q?leaseSeconds=1")
 	for _, body := range []string{"", "{}", "[]", "null", `{"seconds":null}`, "nonsense"} {
@@ -375,6 +405,7 @@ func sdkPythonExtend(t *testing.T, b *broker) {
 
 // sdkDrain lists, pushes again and deletes, as queenctl's drain does.
 func sdkDrain(t *testing.T, b *broker) {
+	t.Helper()
 	b.dead(t, "q", "a", "g", "1", "2", "3")
 	for _, l := range b.letters(t, "?queue=q&limit=100") {
 		b.push(t, `{"items":[{"queue":"back","partition":"`+l.Partition+`","payload":`+string(l.Data)+`,"transactionId":"`+l.TransactionID+`"}]}`)

@@ -99,7 +99,7 @@ func (b *broker) state(t *testing.T, query, partition, more string) []string {
 	require.NoError(t, json.Unmarshal([]byte(body), &out))
 	require.True(t, out.Success)
 	require.NotContains(t, body, `"rows":null`)
-	list := []string{}
+	list := make([]string, 0, len(out.Rows))
 	for _, r := range out.Rows {
 		list = append(list, r.Key+"="+string(r.Value))
 		require.True(t, strings.HasSuffix(r.UpdatedAt, "Z"), r.UpdatedAt)
@@ -108,6 +108,7 @@ func (b *broker) state(t *testing.T, query, partition, more string) []string {
 }
 
 func ruleStreamQueries(t *testing.T, b *broker) {
+	t.Helper()
 	const path = "/streams/v1/queries"
 	known := map[string]string{}
 	call := func(hash, more string) string {
@@ -118,9 +119,8 @@ func ruleStreamQueries(t *testing.T, b *broker) {
 	body := b.post(t, path, call("b", `,"reset":null`), 409)
 	match(t, "other", `{"success":false,"query_id":"«q»","name":"n","error":"«why»"}`, body, known)
 	assert.Contains(t, known["why"], "config_hash mismatch")
-	part := "0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90"
 	b.pushIDs(t, "in", "p", "1")
-	part = b.pop(t, "/queue/in?consumerGroup=s").PartitionID
+	part := b.pop(t, "/queue/in?consumerGroup=s").PartitionID
 	other := b.query(t, "other")
 	for _, q := range []string{known["q"], other} {
 		require.True(t, b.cycle(t, q, part, `,"state_ops":[`+upsert("k", "1")+`,`+upsert("l", "2")+`]`).Success)
@@ -141,6 +141,7 @@ func ruleStreamQueries(t *testing.T, b *broker) {
 }
 
 func ruleStreamState(t *testing.T, b *broker) {
+	t.Helper()
 	q := b.query(t, "n")
 	b.pushIDs(t, "in", "p", "1")
 	b.pushIDs(t, "in", "r", "2")
@@ -170,6 +171,7 @@ func ruleStreamState(t *testing.T, b *broker) {
 }
 
 func ruleCycle(t *testing.T, b *broker) {
+	t.Helper()
 	q := b.query(t, "n")
 	b.pushIDs(t, "in", "p", "1", "2", "3")
 	b.pushIDs(t, "out", "x", "taken")
@@ -205,6 +207,7 @@ func ruleCycle(t *testing.T, b *broker) {
 }
 
 func ruleCycleLostLease(t *testing.T, b *broker) {
+	t.Helper()
 	q := b.query(t, "n")
 	b.pushIDs(t, "in", "p", "1", "2")
 	p := b.pop(t, "/queue/in?consumerGroup=s&batch=2&leaseSeconds=10")
@@ -235,6 +238,7 @@ func ruleCycleLostLease(t *testing.T, b *broker) {
 }
 
 func ruleCycleKeepsLease(t *testing.T, b *broker) {
+	t.Helper()
 	q := b.query(t, "n")
 	b.pushIDs(t, "in", "p", "1", "2", "3", "4", "5")
 	p := b.pop(t, "/queue/in?consumerGroup=s&batch=5&leaseSeconds=10")
@@ -262,6 +266,7 @@ func ruleCycleKeepsLease(t *testing.T, b *broker) {
 }
 
 func ruleCycleOtherStatus(t *testing.T, b *broker) {
+	t.Helper()
 	q := b.query(t, "n")
 	b.configure(t, "in", `"retryLimit":0`)
 	b.pushIDs(t, "in", "p", "1", "2", "3")
@@ -334,6 +339,7 @@ func toSink(partition string, n int) string {
 }
 
 func sdkMapFilter(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 10)
 	b.runStream(t, b.query(t, "n"), func(p popped) (pushes, _ []string) {
 		for _, m := range p.Messages {
@@ -347,6 +353,7 @@ func sdkMapFilter(t *testing.T, b *broker) {
 }
 
 func sdkFlatMap(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 4)
 	b.runStream(t, b.query(t, "n"), func(p popped) (pushes, _ []string) {
 		for _, m := range p.Messages {
@@ -360,6 +367,7 @@ func sdkFlatMap(t *testing.T, b *broker) {
 }
 
 func sdkForeach(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 7)
 	b.numbers(t, "b", 5)
 	seen := 0
@@ -369,6 +377,7 @@ func sdkForeach(t *testing.T, b *broker) {
 }
 
 func sdkKeyBy(t *testing.T, b *broker) {
+	t.Helper()
 	b.numbers(t, "a", 9)
 	b.runStream(t, b.query(t, "n"), func(p popped) (pushes, _ []string) {
 		for _, m := range p.Messages {
@@ -390,6 +399,7 @@ type window struct {
 
 // sdkWindow sums numbers in tumbling windows of a second, kept in state and closed when they are ripe.
 func sdkWindow(t *testing.T, b *broker) {
+	t.Helper()
 	q := b.query(t, "n")
 	part := ""
 	for range 3 {
@@ -435,6 +445,7 @@ func sdkWindow(t *testing.T, b *broker) {
 
 // sdkIdleFlush closes a window of a partition that has fallen quiet: a step without an acknowledgement.
 func sdkIdleFlush(t *testing.T, b *broker) {
+	t.Helper()
 	q := b.query(t, "n")
 	b.numbers(t, "a", 3)
 	part := ""
@@ -452,13 +463,14 @@ func sdkIdleFlush(t *testing.T, b *broker) {
 
 // sdkGate lets two of five through, and the rest only once the lease is over: the bucket is full again then.
 func sdkGate(t *testing.T, b *broker) {
+	t.Helper()
 	q := b.query(t, "n")
 	b.numbers(t, "a", 5)
-	order := []int{}
+	order := make([]int, 0, 5)
 	for range 3 {
 		p := b.pop(t, "/queue/in?consumerGroup=s&batch=5&leaseSeconds=1")
 		allowed := p.Messages[:min(2, len(p.Messages))]
-		pushes := []string{}
+		pushes := make([]string, 0, len(allowed))
 		for _, m := range allowed {
 			order = append(order, number(t, m.Data))
 			pushes = append(pushes, toSink("a", number(t, m.Data)))
@@ -476,6 +488,7 @@ func sdkGate(t *testing.T, b *broker) {
 
 // sdkRecovery loses the answer of a step, restarts, and does the work again: once.
 func sdkRecovery(t *testing.T, b *broker) {
+	t.Helper()
 	q := b.query(t, "n")
 	b.numbers(t, "a", 4)
 	p := b.pop(t, "/queue/in?consumerGroup=s&batch=2&leaseSeconds=10")

@@ -2,6 +2,7 @@ package queen_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ var transactionRules = []rule{
 func tx(ops ...string) string { return `{"operations":[` + strings.Join(ops, ",") + `]}` }
 
 func ruleTxAtomic(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "in", "a", "1", "2")
 	p := b.pop(t, "/queue/in?batch=2")
 	refused := b.transact(t, tx(pushOp("out", "x"), ackOp("1", p.PartitionID, ""), ackOp("ghost", p.PartitionID, "")))
@@ -46,6 +48,7 @@ func ruleTxAtomic(t *testing.T, b *broker) {
 }
 
 func ruleTxDuplicate(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "out", "Default", "old")
 	out := b.transact(t, tx(pushOp("out", "new"), pushOp("out", "old")))
 	assert.Equal(t, `QDUP duplicate messages in queue "out" partition "Default"; transaction rolled back`, out.Error)
@@ -56,6 +59,7 @@ func ruleTxDuplicate(t *testing.T, b *broker) {
 }
 
 func ruleTxAckRules(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "in", `"retryLimit":1`)
 	b.pushIDs(t, "in", "a", "1", "2", "3")
 	p := b.pop(t, "/queue/in?batch=3")
@@ -74,6 +78,7 @@ func ruleTxAckRules(t *testing.T, b *broker) {
 }
 
 func ruleTxGuard(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "in", "a", "1", "2")
 	b.pushIDs(t, "in", "b", "3")
 	p := b.pop(t, "/queue/in/partition/a?leaseSeconds=5&batch=1")
@@ -99,6 +104,7 @@ func ruleTxGuard(t *testing.T, b *broker) {
 }
 
 func ruleTxBelow(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "in", "a", "1", "2", "3")
 	p := b.pop(t, "/queue/in?batch=3")
 	b.ack(t, "", p.PartitionID, p.LeaseID, "2=completed")
@@ -110,6 +116,7 @@ func ruleTxBelow(t *testing.T, b *broker) {
 }
 
 func ruleTxNoRow(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "in", "a", "1")
 	p := b.pop(t, "/queue/in?consumerGroup=g")
 	out := b.transact(t, tx(ackOp("1", p.PartitionID, `,"consumerGroup":"h"`)))
@@ -118,6 +125,7 @@ func ruleTxNoRow(t *testing.T, b *broker) {
 }
 
 func sdkTxBasic(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "in", "a", "1")
 	p := b.pop(t, "/queue/in")
 	out := b.transact(t, `{"operations":[`+ackOp("1", p.PartitionID, `,"status":"completed"`)+`,`+pushOp("out", "2")+`],"requiredLeases":["`+p.LeaseID+`"]}`)
@@ -127,9 +135,10 @@ func sdkTxBasic(t *testing.T, b *broker) {
 }
 
 func sdkTxPushes(t *testing.T, b *broker) {
-	ops := []string{}
+	t.Helper()
+	ops := make([]string, 0, 30)
 	for i := range 30 {
-		ops = append(ops, pushOp(fmt.Sprint("out", i%3), fmt.Sprint(i)))
+		ops = append(ops, pushOp(fmt.Sprint("out", i%3), strconv.Itoa(i)))
 	}
 	require.True(t, b.transact(t, tx(ops...)).Success)
 	for i := range 3 {
@@ -138,10 +147,11 @@ func sdkTxPushes(t *testing.T, b *broker) {
 }
 
 func sdkTxAcks(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "in", "a", "1", "2", "3")
 	b.pushIDs(t, "in", "b", "4")
 	p := b.pop(t, "/queue/in?partitions=2")
-	ops := []string{}
+	ops := make([]string, 0, len(p.Messages))
 	for _, m := range p.Messages {
 		ops = append(ops, ackOp(m.TransactionID, m.PartitionID, ""))
 	}
@@ -151,6 +161,7 @@ func sdkTxAcks(t *testing.T, b *broker) {
 }
 
 func sdkTxChain(t *testing.T, b *broker) {
+	t.Helper()
 	b.pushIDs(t, "s0", "a", "1", "2", "3")
 	for stage := range 3 {
 		for range 3 {
@@ -165,6 +176,7 @@ func sdkTxChain(t *testing.T, b *broker) {
 }
 
 func sdkTxGroup(t *testing.T, b *broker) {
+	t.Helper()
 	b.configure(t, "in", `"retryLimit":0`)
 	b.pushIDs(t, "in", "a", "1", "2")
 	p := b.pop(t, "/queue/in?consumerGroup=g&batch=2")
@@ -178,6 +190,7 @@ func sdkTxGroup(t *testing.T, b *broker) {
 }
 
 func sdkTxEmpty(t *testing.T, b *broker) {
+	t.Helper()
 	assert.True(t, b.transact(t, tx()).Success)
 	assert.Contains(t, b.post(t, "/api/v1/transaction", `{}`, 400), `"error":"transaction requires an operations array","results":[]`)
 }

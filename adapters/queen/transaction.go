@@ -22,7 +22,7 @@ func (s *server) transaction(c *gin.Context) error {
 		tx, err = decodeTransaction(b)
 		return err
 	})
-	var refusal *txRefusal
+	var refusal *refusalError
 	if errors.As(err, &refusal) {
 		answerRefused(c.Writer, http.StatusBadRequest, id, refusal.text)
 		return nil

@@ -165,7 +165,7 @@ func TestTransactionRefusals(t *testing.T) {
 	}
 	r := b.do(t, http.MethodPost, "/api/v1/transaction", `{"operations":`)
 	assert.Equal(t, http.StatusBadRequest, r.status)
-	assert.Equal(t, `{"error":"bad body: unexpected end of body, expected a value"}`, r.body)
-	assert.Equal(t, `{"queues":[]}`, b.do(t, http.MethodGet, "/api/v1/resources/queues", "").body, "nothing was made")
+	exactly(t, `{"error":"bad body: unexpected end of body, expected a value"}`, r.body)
+	exactly(t, `{"queues":[]}`, b.do(t, http.MethodGet, "/api/v1/resources/queues", "").body, "nothing was made")
 	assert.True(t, b.transact(t, `{"operations":[]}`).Success)
 }

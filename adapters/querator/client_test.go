@@ -88,7 +88,7 @@ func (f *fixture) clientManages(c *client.Client) {
 	require.NotEmpty(t, list.Items[0].SourceId)
 
 	require.NoError(t, c.QueueProduce(ctx, &pb.QueueProduceRequest{QueueName: "q", RequestTimeout: "1m", Items: []*pb.QueueProduceItem{
-		{Reference: "scheduled", EnqueueAt: timestamppb.New(f.clock.Now().Std().Add(time.Hour))},
+		{Reference: "scheduled", Utf8: "x", EnqueueAt: timestamppb.New(f.clock.Now().Std().Add(time.Hour))},
 	}}))
 	list.Reset()
 	require.NoError(t, c.StorageScheduledList(ctx, "q", 0, &list, nil))

@@ -21,6 +21,9 @@ type scanner struct {
 	b   []byte
 	at  int
 	bad bool
+	// copied and cloned are b, once a part of it is wanted that outlives it.
+	copied string
+	cloned []byte
 }
 
 // blank skips whitespace.
@@ -112,6 +115,44 @@ func (s *scanner) text() []byte {
 	}
 	s.bad = s.bad || !utf8.Valid(raw)
 	return raw
+}
+
+// part reads a string as a part of one copy of b, for the many short ones that live only as long as
+// the request.
+func (s *scanner) part() string {
+	raw := s.text()
+	start, ok := s.within(raw)
+	if !ok {
+		return string(raw)
+	}
+	if s.copied == "" {
+		s.copied = string(s.b)
+	}
+	return s.copied[start : start+len(raw)]
+}
+
+// partBytes is part for a string that is wanted as bytes.
+func (s *scanner) partBytes() []byte {
+	raw := s.text()
+	start, ok := s.within(raw)
+	if !ok {
+		return raw
+	}
+	if s.cloned == nil {
+		s.cloned = bytes.Clone(s.b)
+	}
+	return s.cloned[start : start+len(raw) : start+len(raw)]
+}
+
+// within tells where in b the string lies that was just read; one with escapes lies nowhere.
+func (s *scanner) within(raw []byte) (start int, ok bool) {
+	start = s.at - 1 - len(raw)
+	return start, len(raw) > 0 && !s.bad && &s.b[start] == &raw[0]
+}
+
+// room guesses how many more elements of a list will come, from the size of the one just read.
+func (s *scanner) room(start, limit int) int {
+	return min((len(s.b)-s.at)/max(s.at-start, 1), limit)
 }
 
 // escaped reads a string with escapes, after its first quote.
@@ -222,7 +263,14 @@ func fastProduce(body []byte) (*produceRequest, bool) {
 			req.timeout = string(s.text())
 		case "items":
 			s.once(&seen, 2)
-			s.list(func() { req.items = append(req.items, s.produceItem()) })
+			s.list(func() {
+				start := s.at
+				it := s.produceItem()
+				if len(req.items) == 0 {
+					req.items = make([]produceItem, 0, 1+s.room(start, DefaultMaxBatch))
+				}
+				req.items = append(req.items, it)
+			})
 		default:
 			s.bad = true
 		}
@@ -236,19 +284,19 @@ func (s *scanner) produceItem() (it produceItem) {
 		switch string(key) {
 		case "encoding":
 			s.once(&seen, 0)
-			it.encoding = string(s.text())
+			it.encoding = s.part()
 		case "kind":
 			s.once(&seen, 1)
-			it.kind = string(s.text())
+			it.kind = s.part()
 		case "reference":
 			s.once(&seen, 2)
-			it.reference = string(s.text())
+			it.reference = s.part()
 		case "bytes":
 			s.once(&seen, 3)
 			it.bytes = s.base64()
 		case "utf8":
 			s.once(&seen, 4)
-			it.utf8 = bytes.Clone(s.text())
+			it.utf8 = s.partBytes()
 		default:
 			s.bad = true
 		}
@@ -300,7 +348,14 @@ func fastComplete(body []byte) (*basepb.CompleteRequest, bool) {
 			m.RequestTimeout = string(s.text())
 		case "ids":
 			s.once(&seen, 3)
-			s.list(func() { m.Ids = append(m.Ids, string(s.text())) })
+			s.list(func() {
+				start := s.at
+				id := s.part()
+				if len(m.Ids) == 0 {
+					m.Ids = make([]string, 0, 1+s.room(start, DefaultMaxBatch))
+				}
+				m.Ids = append(m.Ids, id)
+			})
 		default:
 			s.bad = true
 		}

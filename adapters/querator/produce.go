@@ -147,7 +147,13 @@ func (c *call) decodeProduce() (*produceRequest, error) {
 			return req, nil
 		}
 	}
-	if c.itemsFamily() == familyReserve {
+	fam := c.itemsFamily()
+	if c.in == encodeProtobuf {
+		if req, ok := fastProduceWire(c.body, fam); ok {
+			return req, nil
+		}
+	}
+	if fam == familyReserve {
 		var m reservepb.ProduceRequest
 		if err := c.decode(&m); err != nil {
 			return nil, err

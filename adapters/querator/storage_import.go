@@ -100,16 +100,23 @@ func (c *call) decodeImport() (*importRequest, error) {
 	if c.in == encodeProtobuf {
 		return c.decodeImportAs(c.familyOfBody())
 	}
-	req, err := c.decodeImportAs(dialectL2)
-	if err == nil || !bytes.Contains(c.body, []byte("reserve")) && !bytes.Contains(c.body, []byte("dead_deadline")) {
-		return req, err
+	// The newest names come first, unless the body can only have been meant otherwise: dead_deadline was
+	// the expire deadline before it became a member that nobody fills.
+	order := []*dialect{dialectL2, dialectR2, dialectR1}
+	if bytes.Contains(c.body, []byte(`"dead_deadline"`)) && !bytes.Contains(c.body, []byte(`"expire_deadline"`)) {
+		order = []*dialect{dialectR1, dialectL2}
 	}
-	for _, d := range []*dialect{dialectR2, dialectR1} {
-		if older, err := c.decodeImportAs(d); err == nil {
-			return older, nil
+	var first error
+	for _, d := range order {
+		req, err := c.decodeImportAs(d)
+		if err == nil {
+			return req, nil
+		}
+		if first == nil || d == dialectL2 {
+			first = err
 		}
 	}
-	return nil, err
+	return nil, first
 }
 
 // familyOfBody returns the dialect of the queue that a protobuf body names in its first field.

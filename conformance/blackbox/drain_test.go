@@ -37,7 +37,7 @@ func (l *load) drain(ctx context.Context, queue string) error {
 
 func (l *load) drainQueen(ctx context.Context, queue string) (int, error) {
 	claimed := time.Now()
-	batch, err := l.Queen.Pop(ctx, queue, "", popQuery(150, 60, 0, ""))
+	batch, err := l.Queen.Pop(ctx, queue, "", popQuery(500, 60, 0, ""))
 	if err != nil || len(batch) == 0 {
 		return 0, err
 	}
@@ -60,7 +60,7 @@ func (l *load) drainQueen(ctx context.Context, queue string) (int, error) {
 
 func (l *load) drainQuerator(ctx context.Context, queue string) (int, error) {
 	claimed := time.Now()
-	lease, err := l.Querator.Lease(ctx, queue, "drain", 150, 11*time.Millisecond)
+	lease, err := l.Querator.Lease(ctx, queue, "drain", 500, 11*time.Millisecond)
 	if err != nil || len(lease.Items) == 0 {
 		return 0, err
 	}

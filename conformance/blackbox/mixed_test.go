@@ -108,7 +108,7 @@ func (m *mixed) drainMixed(t *testing.T) {
 }
 
 func (m *mixed) drainAudit(ctx context.Context) (int, error) {
-	messages, err := m.Queen.Pop(ctx, mixedQueue, "", popQuery(100, 60, 0, auditGroup))
+	messages, err := m.Queen.Pop(ctx, mixedQueue, "", popQuery(1000, 60, 0, auditGroup))
 	if err != nil || len(messages) == 0 {
 		return 0, err
 	}
@@ -143,7 +143,7 @@ func (m *mixed) verdict(t *testing.T, length time.Duration) {
 	for _, group := range []string{auditGroup, autoGroup} {
 		require.EqualValues(t, did["pushed"], settled[group], "messages that group %s settled, each once and in order", group)
 	}
-	require.EqualValues(t, did["pushed"], did["queenauto deliveries"], "settled with the claim, so never twice")
+	require.Equal(t, did["pushed"], did["queenauto deliveries"], "settled with the claim, so never twice")
 	for _, what := range []string{"queen", "queenaudit", "querator", "cloudflare"} {
 		require.Positive(t, did[what+" deliveries"])
 	}

@@ -36,6 +36,7 @@ func TestWaking(t *testing.T)        { overStores(t, enginetest.Waking) }
 func TestEnding(t *testing.T)        { overStores(t, enginetest.Ending) }
 func TestDealing(t *testing.T)       { overStores(t, enginetest.Dealing) }
 func TestSubscribing(t *testing.T)   { overStores(t, enginetest.Subscribing) }
+func TestLinearizable(t *testing.T)  { overStores(t, enginetest.Linearizable) }
 func TestMeeting(t *testing.T)       { overStores(t, enginetest.Meeting) }
 func TestProperty(t *testing.T)      { overStores(t, enginetest.Property) }
 func TestTransactions(t *testing.T)  { overStores(t, enginetest.Transactions) }

@@ -42,11 +42,6 @@ func (s *Store) apply(now core.Time, c *core.ChangeSet) {
 		r.At = now
 		s.putRecord(r)
 	}
-	for _, key := range c.FreeSources {
-		if p := s.partitions[key.Partition]; p != nil {
-			delete(p.sources, key.SourceID)
-		}
-	}
 	s.schedule = slices.DeleteFunc(s.schedule, func(e core.ScheduledSegment) bool {
 		return slices.Contains(c.Unschedule, e.Seq)
 	})
@@ -118,4 +113,13 @@ func (p *partition) moveStart() {
 		return
 	}
 	p.log.Start, p.log.StartTotals = p.segments[0].First, p.segments[0].Before
+}
+
+// free frees source ids, before anything that the same change set appends takes them.
+func (s *Store) free(keys []core.SourceKey) {
+	for _, key := range keys {
+		if p := s.partitions[key.Partition]; p != nil {
+			delete(p.sources, key.SourceID)
+		}
+	}
 }

@@ -41,6 +41,7 @@ func (s *Store) Update(ctx context.Context, p core.UpdateParams, fn func(core.Tx
 		}
 		return out, s.commit(p.Commit, func() {
 			s.purge(p.Now, c.Purge)
+			s.free(c.FreeSources)
 			s.append(p.Now, c.Segments, decoded, out)
 			s.apply(p.Now, c)
 		})

@@ -46,14 +46,14 @@ func (u *update) write(db *database) error {
 			return err
 		}
 	}
-	if err := u.appended.write(db); err != nil {
-		return err
-	}
 	for _, key := range u.c.FreeSources {
 		err := db.exec("DELETE FROM sources WHERE partition = ? AND source_id = ?", int64(key.Partition), []byte(key.SourceID))
 		if err != nil {
 			return err
 		}
+	}
+	if err := u.appended.write(db); err != nil {
+		return err
 	}
 	next := u.s.state.nextFrontier
 	for _, r := range u.rows {
@@ -175,19 +175,14 @@ func (u *update) apply(st *state) {
 	}
 	u.appended.apply(st)
 	for _, r := range u.rows {
-		part := st.partitions[r.next.key.Partition]
-		if r.empty() {
-			if old := part.rows[r.next.key.Group]; old != nil {
-				st.resolve.set(old, 0)
-				delete(part.rows, r.next.key.Group)
-			}
-			continue
-		}
-		live := part.stub(r.next.key.Group)
-		live.id, live.exists, live.frontier, live.batches = r.next.id, r.next.exists, r.next.frontier, r.next.batches
+		part, group := st.partitions[r.row.key.Partition], r.row.key.Group
+		live := part.stub(group)
+		gone := r.empty()
+		r.apply(live)
 		st.nextFrontier = max(st.nextFrontier, live.id+1)
-		if len(r.touched) > 0 {
-			st.resolve.set(live, live.nextResolve())
+		st.resolve.set(live, live.batches.nextResolve())
+		if gone {
+			delete(part.rows, group)
 		}
 	}
 	st.lastSeq += int64(len(u.c.Schedule))

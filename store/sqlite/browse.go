@@ -29,13 +29,19 @@ func (s *Store) Rows(ctx context.Context, p core.RowsParams) ([]core.RowSummary,
 	list, err := db.rowsWhere(where, args)
 	out := make([]core.RowSummary, len(list))
 	for i, l := range list {
-		out[i] = core.Summarize(l.key, l.frontier, l.batches, p.Now)
+		out[i] = core.Summarize(l.key, l.frontier, l.list, p.Now)
 	}
 	return out, classify(op, err)
 }
 
+// storedRow is a row as a management call reads it.
+type storedRow struct {
+	row
+	list []core.Batch
+}
+
 // rowsWhere reads rows with their batches in one snapshot, by partition and group.
-func (d *database) rowsWhere(where string, args []any) (out []*row, err error) {
+func (d *database) rowsWhere(where string, args []any) (out []*storedRow, err error) {
 	d.inUse.RLock()
 	defer d.inUse.RUnlock()
 	ctx := context.Background()
@@ -44,7 +50,7 @@ func (d *database) rowsWhere(where string, args []any) (out []*row, err error) {
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }() // it only read
-	byID := map[int64]*row{}
+	byID := map[int64]*storedRow{}
 	const join = " FROM frontiers f JOIN partitions p ON p.key = f.partition"
 	//nolint:gosec // where is one of two constants
 	query := `SELECT f.partition, f.id, f.grp, f.moved, f.offset, f.retries, f.last_turn, f.next_batch,
@@ -54,9 +60,9 @@ func (d *database) rowsWhere(where string, args []any) (out []*row, err error) {
 		return nil, err
 	}
 	err = each(rows, func(r *sql.Rows) error {
-		l := &row{}
+		l := &storedRow{}
 		var key core.PartitionKey
-		err := scanFrontier(r, l, &key)
+		err := scanFrontier(r, &l.row, &key)
 		l.key.Partition = key
 		byID[l.id] = l
 		out = append(out, l)
@@ -72,7 +78,7 @@ func (d *database) rowsWhere(where string, args []any) (out []*row, err error) {
 	err = each(rows, func(r *sql.Rows) error {
 		id, b, err := scanBatch(r)
 		if l := byID[id]; l != nil {
-			l.batches = append(l.batches, b)
+			l.list = append(l.list, b)
 		}
 		return err
 	})
@@ -94,7 +100,7 @@ func (s *Store) Batches(ctx context.Context, key core.RowKey) ([]core.Batch, cor
 	if err != nil || len(list) == 0 {
 		return nil, core.Frontier{}, classify(op, err)
 	}
-	return list[0].batches, list[0].frontier, nil
+	return list[0].list, list[0].frontier, nil
 }
 
 const selectSchedule = "SELECT seq, due, partition, count, messages, bytes, created, expires, sources, header, body FROM schedule"

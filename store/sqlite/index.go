@@ -185,14 +185,15 @@ func (c *chunk) encode() []byte {
 
 // decodeChunk reads what encode wrote; nil for an empty one.
 func decodeChunk(buf []byte) (*chunk, error) {
+	damaged := core.Errorf(core.CodeFormat, "read segment index", "a block is damaged")
 	var c *chunk
 	var last, row int64
 	for len(buf) > 0 {
 		var v [3]int64
 		for i := range v {
 			u, n := binary.Uvarint(buf)
-			if n <= 0 || u > math.MaxInt64 {
-				return nil, core.Errorf(core.CodeFormat, "read segment index", "a block is damaged")
+			if n <= 0 || u > math.MaxInt64/4 {
+				return nil, damaged
 			}
 			v[i], buf = int64(u), buf[n:]
 		}
@@ -200,8 +201,11 @@ func decodeChunk(buf []byte) (*chunk, error) {
 		if c == nil {
 			c = &chunk{first: p.first, row: p.row}
 		}
-		//nolint:gosec // encode was given offsets and rows that fit
-		c.entries = append(c.entries, entry{uint32(p.first - c.first), uint32(p.row - c.row), uint32(p.count)})
+		first, at := p.first-c.first, p.row-c.row
+		if first > math.MaxUint32 || at > math.MaxUint32 || p.count == 0 || p.count > math.MaxUint32 {
+			return nil, damaged
+		}
+		c.entries = append(c.entries, entry{uint32(first), uint32(at), uint32(p.count)}) //nolint:gosec // compared above
 		last, row = p.last(), p.row
 	}
 	if c != nil {

@@ -67,3 +67,20 @@ func TestIndexFindsAndRemoves(t *testing.T) {
 	_, err := decodeChunk([]byte{1, 0x80})
 	assert.Equal(t, core.CodeFormat, core.CodeOf(err))
 }
+
+func FuzzDecodeChunk(f *testing.F) {
+	var x index
+	x.add(place{row: 7, first: 1, count: 3}, 0)
+	x.add(place{row: 900, first: 4, count: 1}, 0)
+	f.Add(x.chunks[0].encode())
+	f.Add([]byte{1, 0x80})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := decodeChunk(data)
+		if err != nil || c == nil {
+			return
+		}
+		again, err := decodeChunk(c.encode())
+		require.NoError(t, err)
+		assert.Equal(t, c.places(), again.places())
+	})
+}

@@ -6,109 +6,111 @@ import (
 	"github.com/leasehold/leasehold/core"
 )
 
-// rowPlan is a row as it will be after a commit.
+// rowPlan is what a commit does to a row. Memory learns of it after the commit.
 type rowPlan struct {
-	row  *row // as it is in memory
-	next row
-	// moved tells that the frontier is written.
-	moved bool
-	// touched are the ids of batches that may differ.
-	touched map[int64]struct{}
+	row *row
+	// id is the row of frontiers that it has or gets.
+	id       int64
+	exists   bool
+	frontier core.Frontier
+	// moved tells that the frontier is written, cleared that all batches go that the file has.
+	moved, cleared bool
+	// final is what single batches become; nil is deleted.
+	final map[int64]*core.Batch
 }
 
 func newRowPlan(r *row) *rowPlan {
-	return &rowPlan{row: r, next: row{key: r.key, id: r.id, exists: r.exists, frontier: r.frontier, batches: r.batches}}
+	return &rowPlan{row: r, id: r.id, exists: r.exists, frontier: r.frontier}
 }
 
 // change takes one change of the row in.
 func (r *rowPlan) change(c *core.RowChange) {
-	if r.touched == nil {
-		r.touched = make(map[int64]struct{}, len(c.Delete)+len(c.Put))
-	}
 	if c.Drop || c.DeleteAll {
-		for i := range r.next.batches {
-			r.touched[r.next.batches[i].ID] = struct{}{}
-		}
-		r.next.batches = nil
+		r.cleared, r.final = true, nil
 	}
 	if c.Drop {
-		r.next.exists, r.next.frontier = false, core.Frontier{}
+		r.exists, r.frontier = false, core.Frontier{}
 		return
 	}
 	if c.Move {
-		r.next.exists, r.next.frontier = true, c.Frontier
-		r.moved = true
+		r.exists, r.frontier, r.moved = true, c.Frontier, true
 	}
-	if len(c.Delete)+len(c.Put) == 0 {
-		return
+	if r.final == nil {
+		r.final = make(map[int64]*core.Batch, len(c.Delete)+len(c.Put))
 	}
-	gone := make(map[int64]struct{}, len(c.Delete)+len(c.Put))
 	for _, id := range c.Delete {
-		gone[id] = struct{}{}
+		r.final[id] = nil
 	}
 	for i := range c.Put {
-		gone[c.Put[i].ID] = struct{}{}
+		b := c.Put[i]
+		r.final[b.ID] = &b
 	}
-	for id := range gone {
-		r.touched[id] = struct{}{}
-	}
-	r.next.batches = merge(r.next.batches, gone, c.Put)
-}
-
-// merge returns the old batches without those that are gone, and the new ones in their places.
-func merge(old []core.Batch, gone map[int64]struct{}, put []core.Batch) []core.Batch {
-	put = slices.Clone(put)
-	sortBatches(put)
-	out := make([]core.Batch, 0, len(old)+len(put))
-	for i := range old {
-		if _, out := gone[old[i].ID]; out {
-			continue
-		}
-		for len(put) > 0 && compareBatches(put[0], old[i]) < 0 {
-			out = append(out, put[0])
-			put = put[1:]
-		}
-		out = append(out, old[i])
-	}
-	return append(out, put...)
 }
 
 // purge leaves nothing pending and puts the frontier to the head.
 func (r *rowPlan) purge(now core.Time, log *core.LogState) {
-	exists, f := r.next.exists, r.next.frontier
-	r.change(&core.RowChange{DeleteAll: true})
-	if exists {
-		f.Offset, f.Before, f.MovedAt = log.Head, log.HeadTotals, now
-		r.change(&core.RowChange{Move: true, Frontier: f})
-	}
+	c := core.RowChange{DeleteAll: true, Move: r.exists, Frontier: r.frontier}
+	c.Frontier.Offset, c.Frontier.Before, c.Frontier.MovedAt = log.Head, log.HeadTotals, now
+	r.change(&c)
 }
 
-// exclusives counts the exclusive leases that the row would have.
-func (r *rowPlan) exclusives() int {
+// before returns a batch as the file has it when single batches are written, nil when it does not have it.
+func (r *rowPlan) before(id int64) *core.Batch {
+	if r.cleared {
+		return nil
+	}
+	return r.row.batches.get(id)
+}
+
+// twoExclusives reports whether the row would have more than one exclusive lease.
+func (r *rowPlan) twoExclusives() bool {
 	n := 0
-	for i := range r.next.batches {
-		if b := &r.next.batches[i]; b.State == core.BatchLeased && b.Exclusive {
+	if held := r.row.batches.exclusive; held != nil && !r.cleared {
+		if _, changed := r.final[held.ID]; !changed {
 			n++
 		}
 	}
-	return n
+	for _, b := range r.final {
+		if b != nil && b.State == core.BatchLeased && b.Exclusive {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // empty reports whether nothing is left to be stored.
-func (r *rowPlan) empty() bool { return !r.next.exists && len(r.next.batches) == 0 }
-
-// pick returns those batches of a list that may differ, by id.
-func (r *rowPlan) pick(list []core.Batch) map[int64]*core.Batch {
-	if len(r.touched) == 0 || len(list) == 0 {
-		return nil
+func (r *rowPlan) empty() bool {
+	if r.exists {
+		return false
 	}
-	out := make(map[int64]*core.Batch, len(r.touched))
-	for i := range list {
-		if _, ok := r.touched[list[i].ID]; ok {
-			out[list[i].ID] = &list[i]
+	left := 0
+	if !r.cleared {
+		left = r.row.batches.len()
+	}
+	for id, b := range r.final {
+		if r.before(id) != nil {
+			left--
+		}
+		if b != nil {
+			left++
 		}
 	}
-	return out
+	return left == 0
+}
+
+// apply brings a row in memory to what was written.
+func (r *rowPlan) apply(live *row) {
+	live.id, live.exists, live.frontier = r.id, r.exists, r.frontier
+	if r.cleared {
+		live.batches = batchSet{}
+	}
+	for id, b := range r.final {
+		if b == nil {
+			live.batches.remove(id)
+		} else {
+			live.batches.put(b)
+		}
+	}
 }
 
 const insertFrontier = `INSERT INTO frontiers (id, partition, grp, moved, offset, retries, last_turn, next_batch,
@@ -125,45 +127,53 @@ const updateBatch = `UPDATE batches SET first = ?, last = ?, pending = ?, state 
 	redraw = ?, lease = ?, exclusive = ?, protocol = ?, until = ?, held_messages = ?, held_bytes = ?, held_created = ?,
 	covered_messages = ?, covered_bytes = ?, covered_created = ? WHERE frontier = ? AND id = ?`
 
-// write brings the file to what the plan says. A row that has no id yet gets newID.
+// write brings the file to what the plan says: deletes before updates before inserts. A row without an id gets newID.
 func (r *rowPlan) write(db *database, newID func() int64) error {
-	if r.row.id == 0 && r.empty() {
+	if r.id == 0 && r.empty() {
 		return nil
 	}
-	before, after := r.pick(r.row.batches), r.pick(r.next.batches)
-	for id := range before {
-		if after[id] == nil {
-			if err := db.exec("DELETE FROM batches WHERE frontier = ? AND id = ?", r.row.id, id); err != nil {
+	if r.cleared && r.row.batches.len() > 0 {
+		if err := db.exec("DELETE FROM batches WHERE frontier = ?", r.id); err != nil {
+			return err
+		}
+	}
+	for id, b := range r.final {
+		if b == nil && r.before(id) != nil {
+			if err := db.exec("DELETE FROM batches WHERE frontier = ? AND id = ?", r.id, id); err != nil {
 				return err
 			}
 		}
 	}
-	if err := r.writeFrontier(db, newID); err != nil || len(after) == 0 {
+	if err := r.writeFrontier(db, newID); err != nil {
 		return err
 	}
-	return r.writePuts(db, before, after)
+	return r.writePuts(db)
 }
 
 func (r *rowPlan) writeFrontier(db *database, newID func() int64) error {
 	switch {
 	case r.empty():
-		r.next.id = 0
-		return db.exec("DELETE FROM frontiers WHERE id = ?", r.row.id)
-	case r.row.id == 0:
-		r.next.id = newID()
-		return db.exec(insertFrontier, r.frontierArgs(r.next.id, int64(r.next.key.Partition), []byte(r.next.key.Group))...)
-	case r.moved || r.next.exists != r.row.exists:
-		return db.exec(updateFrontier, append(r.frontierArgs(), r.next.id)...)
+		old := r.id
+		r.id = 0
+		return db.exec("DELETE FROM frontiers WHERE id = ?", old)
+	case r.id == 0:
+		r.id = newID()
+		return db.exec(insertFrontier, r.frontierArgs(r.id, int64(r.row.key.Partition), []byte(r.row.key.Group))...)
+	case r.moved || r.exists != r.row.exists:
+		return db.exec(updateFrontier, append(r.frontierArgs(), r.id)...)
 	default:
 		return nil
 	}
 }
 
 // writePuts writes updates before inserts, and of the updates those first that end an exclusive lease.
-func (r *rowPlan) writePuts(db *database, before, after map[int64]*core.Batch) error {
+func (r *rowPlan) writePuts(db *database) error {
 	var ends, updates, inserts []*core.Batch
-	for id, b := range after {
-		switch old := before[id]; {
+	for id, b := range r.final {
+		if b == nil {
+			continue
+		}
+		switch old := r.before(id); {
 		case old == nil:
 			inserts = append(inserts, b)
 		case old.Exclusive && !b.Exclusive || old.State != b.State:
@@ -187,9 +197,9 @@ func (r *rowPlan) writePuts(db *database, before, after map[int64]*core.Batch) e
 }
 
 func (r *rowPlan) frontierArgs(before ...any) []any {
-	f := &r.next.frontier
+	f := &r.frontier
 	return append(before,
-		r.next.exists, f.Offset, int64(f.Retries), int64(f.LastTurn), f.NextBatch, //nolint:gosec // all 64 bits, read back alike
+		r.exists, f.Offset, int64(f.Retries), int64(f.LastTurn), f.NextBatch, //nolint:gosec // all 64 bits, read back alike
 		f.Before.Messages, f.Before.Bytes, f.Before.Created, int64(f.MovedAt),
 	)
 }
@@ -199,6 +209,6 @@ func (r *rowPlan) batchArgs(b *core.Batch) []any {
 	return []any{
 		b.First, b.Last, b.Pending.AppendBinary([]byte{}, b.First), int64(b.State), int64(b.Attempts),
 		int64(b.Turn), int64(b.TurnAt), b.Redraw, b.Lease[:], b.Exclusive, int64(b.Protocol), int64(b.Until), //nolint:gosec // all 64 bits, read back alike
-		h.Messages, h.Bytes, h.Created, c.Messages, c.Bytes, c.Created, r.next.id, b.ID,
+		h.Messages, h.Bytes, h.Created, c.Messages, c.Bytes, c.Created, r.id, b.ID,
 	}
 }

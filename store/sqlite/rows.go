@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"cmp"
 	"database/sql"
-	"slices"
 
 	"github.com/leasehold/leasehold/core"
 )
@@ -15,9 +13,8 @@ type row struct {
 	id       int64
 	exists   bool
 	frontier core.Frontier
-	// batches are by first offset, then id.
-	batches []core.Batch
-	resolve heapEntry
+	batches  batchSet
+	resolve  heapEntry
 }
 
 func (r *row) entry() *heapEntry { return &r.resolve }
@@ -35,17 +32,6 @@ func (p *partition) stub(group string) *row {
 		p.rows[group] = r
 	}
 	return r
-}
-
-// nextResolve returns when the row next needs a sweep, 0 for never.
-func (r *row) nextResolve() core.Time {
-	var next core.Time
-	for i := range r.batches {
-		if at, ok := r.batches[i].NeedsResolving(); ok {
-			next = earlier(next, at)
-		}
-	}
-	return next
 }
 
 const selectFrontiers = `SELECT id, grp, moved, offset, retries, last_turn, next_batch, before_messages, before_bytes,
@@ -73,7 +59,7 @@ func (s *Store) loadRows(p *partition) error {
 	err = s.db.query(selectBatches+" WHERE frontier IN (SELECT id FROM frontiers WHERE partition = ?)", func(r *sql.Rows) error {
 		id, b, err := scanBatch(r)
 		if l := byID[id]; l != nil {
-			l.batches = append(l.batches, b)
+			l.batches.put(&b)
 		}
 		return err
 	}, int64(p.Key))
@@ -83,21 +69,12 @@ func (s *Store) loadRows(p *partition) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range byID {
-		sortBatches(l.batches)
 		r := p.stub(l.key.Group)
 		r.id, r.exists, r.frontier, r.batches = l.id, l.exists, l.frontier, l.batches
-		s.state.resolve.set(r, r.nextResolve())
+		s.state.resolve.set(r, r.batches.nextResolve())
 	}
 	p.rowsLoaded = true
 	return nil
-}
-
-func sortBatches(bs []core.Batch) {
-	slices.SortFunc(bs, compareBatches)
-}
-
-func compareBatches(a, b core.Batch) int {
-	return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.ID, b.ID))
 }
 
 // scanFrontier reads a row of frontiers after columns before it; the key's partition is left to the caller.

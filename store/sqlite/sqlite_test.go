@@ -20,6 +20,7 @@ func TestStore(t *testing.T) { storetest.Run(t, harness()) }
 
 func harness() storetest.Harness {
 	return storetest.Harness{
+		Checks: 40,
 		Open: func(tb testing.TB, place string) core.Store {
 			tb.Helper()
 			return open(tb, place, sqlite.Options{})

@@ -87,7 +87,7 @@ func (s *Store) loadTx(p core.UpdateParams) (*tx, error) {
 			r = &row{key: req.Key}
 		}
 		out := &core.Row{Key: req.Key, Log: part.log, Exists: r.exists, Frontier: r.frontier}
-		out.Batches, out.Rest = core.SelectBatches(r.batches, req, r.frontier, p.Now)
+		out.Batches, out.Rest = r.batches.load(&req, &r.frontier, p.Now)
 		t.rows[req.Key], t.plans[req.Key] = out, newRowPlan(r)
 	}
 	return t, nil
@@ -198,8 +198,8 @@ func (u *update) planRows(t *tx) error {
 		}
 	}
 	for _, r := range u.rows {
-		if len(r.touched) > 0 && r.exclusives() > 1 {
-			return core.Errorf(core.CodeConflict, "update", "row %d/%q would have two exclusive leases", r.next.key.Partition, r.next.key.Group)
+		if r.twoExclusives() {
+			return core.Errorf(core.CodeConflict, "update", "row %d/%q would have two exclusive leases", r.row.key.Partition, r.row.key.Group)
 		}
 	}
 	return nil

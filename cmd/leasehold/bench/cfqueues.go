@@ -61,6 +61,9 @@ func (cfqueues) settle(b *builder, s *spec, status int, answer []byte) ([]byte, 
 		return nil, 0, refusal(status, answer)
 	}
 	b.body = append(b.body[:0], `{"acks":[`...)
+	if s.fails {
+		b.body = append(b.body[:0], `{"retries":[`...)
+	}
 	n := 0
 	for rest := answer; ; n++ {
 		lease, after, ok := stringMember(rest, `"lease_id"`)
@@ -92,8 +95,8 @@ func (cfqueues) check(op operation, status int, answer []byte, n int) error {
 			return fmt.Errorf("%d of %d messages pulled", got, n)
 		}
 	case opSettle:
-		if got := numberMember(answer, `"ackCount"`); got != n {
-			return fmt.Errorf("%d of %d messages acknowledged", got, n)
+		if got := numberMember(answer, `"ackCount"`) + numberMember(answer, `"retryCount"`); got != n {
+			return fmt.Errorf("%d of %d messages settled", got, n)
 		}
 	case opPush: // its answer only has the queue's figures
 	}

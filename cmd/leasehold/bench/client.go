@@ -22,8 +22,8 @@ type client struct {
 	d       dialect
 	s       *spec
 	c       *conn
-	push    *template
-	claim   []byte
+	lanes   []lane // the queues that it visits in turn
+	lane    int
 	build   builder
 	asked   int
 	settled int // messages for which no permit went back to the producers yet
@@ -37,8 +37,30 @@ type client struct {
 	failure  error
 }
 
-func newClient(d dialect, s *spec, index int) *client {
-	return &client{d: d, s: s, c: newConn(s.host), push: d.push(s, index), claim: d.claim(s, index)}
+// lane is what a client sends to one queue.
+type lane struct {
+	s     *spec
+	push  *template
+	claim []byte
+}
+
+// newClient makes the client with that index of so many, which share the queues.
+func newClient(d dialect, s *spec, index, of int) *client {
+	cl := &client{d: d, s: s, c: newConn(s.host)}
+	for q := index % max(1, s.queues); q < max(1, s.queues); q += of {
+		one := s.of(q)
+		cl.lanes = append(cl.lanes, lane{s: one, push: d.push(one, index), claim: d.claim(one, index)})
+	}
+	return cl
+}
+
+// next is the lane to use now.
+func (cl *client) next() *lane {
+	l := &cl.lanes[cl.lane]
+	if cl.lane++; cl.lane == len(cl.lanes) {
+		cl.lane = 0
+	}
+	return l
 }
 
 // reset forgets the results of the last run.
@@ -61,16 +83,17 @@ func (cl *client) exchange(op operation, request []byte, n int) error {
 
 // pushOnce pushes one batch.
 func (cl *client) pushOnce() (int, error) {
-	return cl.s.batch, cl.exchange(opPush, cl.push.next(), cl.s.batch)
+	return cl.s.batch, cl.exchange(opPush, cl.next().push.next(), cl.s.batch)
 }
 
 // settleOnce claims one batch and settles it.
 func (cl *client) settleOnce() (int, error) {
-	status, answer, err := cl.c.do(cl.claim)
+	l := cl.next()
+	status, answer, err := cl.c.do(l.claim)
 	if err != nil {
 		return 0, err
 	}
-	request, n, err := cl.d.settle(&cl.build, cl.s, status, answer)
+	request, n, err := cl.d.settle(&cl.build, l.s, status, answer)
 	if n == 0 || err != nil {
 		return 0, err
 	}

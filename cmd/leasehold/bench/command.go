@@ -37,13 +37,14 @@ type runCmd struct {
 	Compare    string `help:"Second server, measured in turns with the first." placeholder:"URL"`
 	ComparePID int    `help:"Process of the server at --compare." placeholder:"PID"`
 
-	Loads      []string      `default:"push:1x32,push:1x256,push:100x8,settle:1x32,settle:100x8" help:"Loads: push, settle (claim and settle from a backlog) or both, then :BATCHxCLIENTS." placeholder:"LOAD"`
+	Loads      []string      `default:"push:1x32,push:1x256,push:100x8,settle:1x32,settle:100x8" help:"Loads: push, settle (claim and settle from a backlog), both at once, or fail (claim and give back as failed), then :BATCHxCLIENTS." placeholder:"LOAD"`
 	Runs       int           `default:"5" help:"Rounds of server, floors and second server, of which the medians are shown."`
 	Seconds    float64       `default:"5" help:"Length of each measurement."`
 	Warmup     time.Duration `default:"2s" help:"Unmeasured time before the first round of a load."`
 	Rate       float64       `help:"Open loop: messages per second that are sent, or claimed, whatever the server does; latency counts from when each was to be sent." placeholder:"N"`
 	Payload    int           `default:"100" help:"Bytes per message."`
 	Partitions int           `help:"Partitions of the queue. Default: 64 for queen, 1 for querator; cfqueues has none of them." placeholder:"N"`
+	Queues     int           `default:"1" help:"Queues, which the clients visit in turn."`
 	Groups     int           `default:"1" help:"Consumer groups (queen only), each of which gets every message."`
 	Backlog    int           `help:"Messages that wait in the queue when a measurement begins; one of settling ends when all are settled. Default: as many as the load needs to settle all the time." placeholder:"N"`
 	FillBatch  int           `default:"100" help:"Messages per request when the backlog is filled."`
@@ -144,8 +145,8 @@ func (r *runCmd) check() ([]load, error) {
 	switch {
 	case r.URL == "" && !r.Spawn:
 		return nil, usagef("give --url, or --spawn")
-	case r.Runs < 1, r.Seconds <= 0, r.Payload < 2, r.Payload > 1<<20, r.FillBatch < 1, r.Rate < 0, r.Backlog < 0, r.Groups < 1, r.Delay < 0:
-		return nil, usagef("a number is out of range: --runs, --fill-batch and --groups start at 1, --payload is 2 to 1048576 bytes")
+	case r.Runs < 1, r.Seconds <= 0, r.Payload < 2, r.Payload > 1<<20, r.FillBatch < 1, r.Rate < 0, r.Backlog < 0, r.Groups < 1, r.Queues < 1, r.Delay < 0:
+		return nil, usagef("a number is out of range: --runs, --fill-batch, --queues and --groups start at 1, --payload is 2 to 1048576 bytes")
 	case r.Partitions < 1 || len(strconv.Itoa(r.Partitions-1)) > partitionDigits:
 		return nil, usagef("--partitions: want 1 to 10000000")
 	case r.Protocol != "queen" && (r.Groups > 1 || r.IDs):

@@ -11,6 +11,8 @@ import (
 type spec struct {
 	host       string // of the server, host:port
 	queue      string
+	queues     int  // how many; each but a single one has a number behind its name
+	fails      bool // settle as failed
 	batch      int
 	payload    int // bytes per message
 	partitions int
@@ -20,6 +22,16 @@ type spec struct {
 	account    string
 	run        string   // makes client ids unique per invocation
 	headers    []string // "Name: value", sent with every request
+}
+
+// of is the same for the queue with that number.
+func (s *spec) of(queue int) *spec {
+	if s.queues <= 1 {
+		return s
+	}
+	one := *s
+	one.queue, one.queues = s.queue+"-"+strconv.Itoa(queue), 1
+	return &one
 }
 
 // operation is a kind of request.

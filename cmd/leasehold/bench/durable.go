@@ -91,7 +91,7 @@ func durabilityFloor(dir string, l load, payload int, length time.Duration) (per
 		_ = os.Remove(w.file.Name())
 	}()
 	sizes := map[kind][]int{
-		kindPush: {l.batch * payload}, kindSettle: {recordBytes, recordBytes},
+		kindPush: {l.batch * payload}, kindSettle: {recordBytes, recordBytes}, kindFail: {recordBytes, recordBytes},
 		kindBoth: {l.batch * payload, recordBytes, recordBytes},
 	}[l.kind]
 	end := time.Now().Add(length)

@@ -37,11 +37,11 @@ type fleet struct {
 func newFleet(d dialect, s *spec, l load, p *process, rate float64) *fleet {
 	f := &fleet{load: l, process: p, rate: rate}
 	for i := range l.clients {
-		if l.kind != kindSettle {
-			f.producers = append(f.producers, newClient(d, s, i))
+		if l.kind == kindPush || l.kind == kindBoth {
+			f.producers = append(f.producers, newClient(d, s, i, l.clients))
 		}
 		if l.kind != kindPush {
-			f.consumers = append(f.consumers, newClient(d, s, i))
+			f.consumers = append(f.consumers, newClient(d, s, i, l.clients))
 		}
 	}
 	return f
@@ -148,7 +148,7 @@ func (f *fleet) sum(length time.Duration) *outcome {
 // latency is the histogram that a load is judged by: of settling where nothing
 // else happens, else of pushing.
 func (o *outcome) latency(k kind) *histogram {
-	if k == kindSettle {
+	if k == kindSettle || k == kindFail {
 		return &o.settle
 	}
 	return &o.push
@@ -161,7 +161,7 @@ func fill(d dialect, s *spec, n int64) (int64, error) {
 	var done sync.WaitGroup
 	var next atomic.Int64
 	for i := range clients {
-		cl := newClient(d, s, i)
+		cl := newClient(d, s, i, fillClients)
 		clients[i] = cl
 		done.Go(func() {
 			defer cl.c.close()

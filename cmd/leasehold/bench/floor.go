@@ -87,9 +87,9 @@ func (r floorRoute) decode(c *gin.Context) error {
 func sampleAnswers(d dialect, s spec, protocol string) (floorPlan, error) {
 	plan := floorPlan{Protocol: protocol, Single: s.batch == 1, Answers: map[operation]floorAnswer{}}
 	s.queue += "-sample"
-	s.partitions, s.groups = 1, 1
+	s.partitions, s.groups, s.queues = 1, 1, 1
 	s.delay = 0
-	cl := newClient(d, &s, 0)
+	cl := newClient(d, &s, 0, 1)
 	defer cl.c.close()
 	if err := d.create(cl.c, &s); err != nil {
 		return plan, fmt.Errorf("create queue: %w", err)
@@ -102,10 +102,10 @@ func sampleAnswers(d dialect, s spec, protocol string) (floorPlan, error) {
 		plan.Answers[op] = floorAnswer{Status: status, Body: append([]byte(nil), body...)}
 		return d.check(op, status, body, s.batch)
 	}
-	if err := keep(opPush, cl.push.next()); err != nil {
+	if err := keep(opPush, cl.lanes[0].push.next()); err != nil {
 		return plan, fmt.Errorf("sample push: %w", err)
 	}
-	if err := keep(opClaim, cl.claim); err != nil && plan.Answers[opClaim].Status != 200 {
+	if err := keep(opClaim, cl.lanes[0].claim); err != nil && plan.Answers[opClaim].Status != 200 {
 		return plan, fmt.Errorf("sample claim: %w", err)
 	}
 	claimed := plan.Answers[opClaim]

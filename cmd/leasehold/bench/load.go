@@ -14,6 +14,8 @@ const (
 	kindPush kind = "push"
 	// kindSettle claims from a backlog and settles what it claimed.
 	kindSettle kind = "settle"
+	// kindFail claims and gives everything back as failed.
+	kindFail kind = "fail"
 	// kindBoth has as many producers as consumers at once.
 	kindBoth kind = "both"
 )
@@ -30,7 +32,7 @@ func (l load) String() string { return fmt.Sprintf("%s:%dx%d", l.kind, l.batch, 
 
 // parseLoad reads KIND:BATCHxCLIENTS.
 func parseLoad(s string) (load, error) {
-	wrong := fmt.Errorf("%q is not a load: want push, settle or both, then :BATCHxCLIENTS, as in push:100x8", s)
+	wrong := fmt.Errorf("%q is not a load: want push, settle, fail or both, then :BATCHxCLIENTS, as in push:100x8", s)
 	name, shape, ok := strings.Cut(s, ":")
 	batch, clients, ok2 := strings.Cut(shape, "x")
 	if !ok || !ok2 {
@@ -41,7 +43,7 @@ func parseLoad(s string) (load, error) {
 	l.batch, err = strconv.Atoi(batch)
 	l.clients, err2 = strconv.Atoi(clients)
 	switch l.kind {
-	case kindPush, kindSettle, kindBoth:
+	case kindPush, kindSettle, kindFail, kindBoth:
 	default:
 		return load{}, wrong
 	}

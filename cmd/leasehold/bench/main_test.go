@@ -41,7 +41,7 @@ func measure(t *testing.T, args ...string) []map[string]any {
 }
 
 func TestEveryLoadThroughEveryProtocol(t *testing.T) {
-	loads := []string{"push:1x4", "push:10x2", "settle:1x4", "settle:10x2", "both:1x2", "both:10x2"}
+	loads := []string{"push:1x4", "push:10x2", "settle:1x4", "settle:10x2", "fail:1x4", "fail:10x2", "both:1x2", "both:10x2"}
 	for _, protocol := range []string{"queen", "querator", "cfqueues"} {
 		t.Run(protocol, func(t *testing.T) {
 			results := measure(t, "--protocol", protocol, "--loads", strings.Join(loads, ","), "--backlog", "2000")
@@ -64,6 +64,17 @@ func TestGroupsEachGetEveryMessage(t *testing.T) {
 	require.Zero(t, r["failures"])
 	require.Greater(t, r["per_second"], 0.0)
 	require.NotContains(t, r, "ratio")
+}
+
+func TestQueuesAreVisitedInTurn(t *testing.T) {
+	for _, protocol := range []string{"queen", "querator", "cfqueues"} {
+		for _, queues := range []string{"2", "12"} {
+			for _, r := range measure(t, "--protocol", protocol, "--loads", "settle:1x4,both:10x4", "--backlog", "600", "--queues", queues, "--no-floors") {
+				require.Zero(t, r["failures"], r)
+				require.Greater(t, r["per_second"], 0.0)
+			}
+		}
+	}
 }
 
 func TestOpenLoopSendsAtItsRate(t *testing.T) {

@@ -11,7 +11,7 @@ type queen struct{}
 
 func (queen) create(c *conn, s *spec) error {
 	var b builder
-	b.body = fmt.Appendf(nil, `{"queue":%q,"options":{"leaseTime":600}}`, s.queue)
+	b.body = fmt.Appendf(nil, `{"queue":%q,"options":{"leaseTime":600,"retryLimit":1000000}}`, s.queue)
 	return call(c, b.post(s, "/api/v1/configure"), 200, 201)
 }
 
@@ -73,7 +73,7 @@ func (queen) settle(b *builder, s *spec, status int, answer []byte) ([]byte, int
 			return nil, 0, fmt.Errorf("pop without ids: %.200s", answer)
 		}
 		b.body = append(b.body[:0], '{')
-		b.body = ackMembers(b.body, name, partition, lease)
+		b.body = ackMembers(b.body, s, name, partition, lease)
 		b.body = append(b.body, `,"consumerGroup":"`...)
 		b.body = append(b.body, group...)
 		b.body = append(b.body, `"}`...)
@@ -90,7 +90,7 @@ func (queen) settle(b *builder, s *spec, status int, answer []byte) ([]byte, int
 			b.body = append(b.body, ',')
 		}
 		b.body = append(b.body, '{')
-		b.body = append(ackMembers(b.body, name, partition, lease), '}')
+		b.body = append(ackMembers(b.body, s, name, partition, lease), '}')
 		rest = after
 	}
 	b.body = append(b.body, `],"consumerGroup":"`...)
@@ -100,12 +100,17 @@ func (queen) settle(b *builder, s *spec, status int, answer []byte) ([]byte, int
 }
 
 // ackMembers appends what an SDK sends for one message.
-func ackMembers(to, name, partition, lease []byte) []byte {
+func ackMembers(to []byte, s *spec, name, partition, lease []byte) []byte {
 	to = append(to, `"transactionId":"`...)
 	to = append(to, name...)
 	to = append(to, `","partitionId":"`...)
 	to = append(to, partition...)
-	to = append(to, `","status":"completed","leaseId":"`...)
+	to = append(to, `","status":"`...)
+	if s.fails {
+		to = append(to, `failed","leaseId":"`...)
+	} else {
+		to = append(to, `completed","leaseId":"`...)
+	}
 	to = append(to, lease...)
 	return append(to, '"')
 }

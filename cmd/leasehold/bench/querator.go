@@ -58,26 +58,30 @@ func (querator) settle(b *builder, s *spec, status int, answer []byte) ([]byte, 
 	b.body = append(b.body, s.queue...)
 	b.body = append(b.body, `","partition":`...)
 	b.body = strconv.AppendInt(b.body, int64(numberMember(answer, `"partition"`)), 10)
-	b.body = append(b.body, `,"request_timeout":"1m","ids":[`...)
+	list, before, after, path := `,"request_timeout":"1m","ids":[`, `"`, `"`, "/v1/queue.complete"
+	if s.fails {
+		list, before, after, path = `,"items":[`, `{"id":"`, `"}`, "/v1/queue.retry"
+	}
+	b.body = append(b.body, list...)
 	n := 0
 	for rest := answer; ; n++ {
-		id, after, ok := stringMember(rest, `"id"`)
+		id, more, ok := stringMember(rest, `"id"`)
 		if !ok {
 			break
 		}
 		if n > 0 {
 			b.body = append(b.body, ',')
 		}
-		b.body = append(b.body, '"')
+		b.body = append(b.body, before...)
 		b.body = append(b.body, id...)
-		b.body = append(b.body, '"')
-		rest = after
+		b.body = append(b.body, after...)
+		rest = more
 	}
 	if n == 0 {
 		return nil, 0, nil
 	}
 	b.body = append(b.body, `]}`...)
-	return b.post(s, "/v1/queue.complete"), n, nil
+	return b.post(s, path), n, nil
 }
 
 func (querator) check(op operation, status int, answer []byte, n int) error {

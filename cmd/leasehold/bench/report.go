@@ -44,6 +44,7 @@ type result struct {
 	Clients    int     `json:"clients"`
 	Payload    int     `json:"payload_bytes"`
 	Partitions int     `json:"partitions"`
+	Queues     int     `json:"queues"`
 	Groups     int     `json:"groups"`
 	Backlog    int     `json:"backlog"`
 	IDs        bool    `json:"ids,omitempty"`
@@ -101,7 +102,7 @@ type result struct {
 func newResult(c *runCmd, l load) *result {
 	return &result{
 		Load: l.String(), Protocol: c.Protocol, Batch: l.batch, Clients: l.clients, Payload: c.Payload,
-		Partitions: c.Partitions, Groups: c.Groups, Backlog: c.Backlog, IDs: c.IDs, Delay: c.Delay,
+		Partitions: c.Partitions, Queues: c.Queues, Groups: c.Groups, Backlog: c.Backlog, IDs: c.IDs, Delay: c.Delay,
 		Rate: c.Rate, Runs: c.Runs, Seconds: c.Seconds, kind: l.kind,
 	}
 }

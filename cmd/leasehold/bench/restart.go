@@ -148,7 +148,7 @@ func (m *restart) push(addr string, n int) error {
 	var next atomic.Int64
 	clients := make([]*client, m.cmd.Clients)
 	for i := range clients {
-		cl := newClient(queen{}, s, i)
+		cl := newClient(queen{}, s, i, m.cmd.Clients)
 		clients[i] = cl
 		done.Go(func() {
 			defer cl.c.close()
@@ -157,7 +157,7 @@ func (m *restart) push(addr string, n int) error {
 				if at >= n {
 					return
 				}
-				cl.push.partition = uint64(at / s.batch % s.partitions) //nolint:gosec // not negative
+				cl.lanes[0].push.partition = uint64(at / s.batch % s.partitions) //nolint:gosec // not negative
 				if _, err := cl.pushOnce(); err != nil {
 					cl.failures, cl.failure = 1, err
 				}

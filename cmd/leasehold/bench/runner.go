@@ -160,7 +160,7 @@ func (u *runner) measure(ctx context.Context, l load) (*result, error) {
 func (u *runner) spec(host string, l load, run string) spec {
 	return spec{
 		host: host, queue: fmt.Sprintf("bench-%s-%s-%d-%d", run, l.kind, l.batch, l.clients), batch: l.batch,
-		payload: u.cmd.Payload, partitions: u.cmd.Partitions, groups: u.cmd.Groups, names: u.cmd.IDs,
+		queues: u.cmd.Queues, fails: l.kind == kindFail, payload: u.cmd.Payload, partitions: u.cmd.Partitions, groups: u.cmd.Groups, names: u.cmd.IDs,
 		delay: u.cmd.Delay, account: u.cmd.Account, run: run, headers: u.cmd.Header,
 	}
 }
@@ -169,8 +169,10 @@ func (u *runner) spec(host string, l load, run string) spec {
 func (u *runner) prepare(t *target, l load) error {
 	c := newConn(t.host)
 	defer c.close()
-	if err := u.d.create(c, &t.spec); err != nil {
-		return fmt.Errorf("create queue: %w", err)
+	for q := range max(1, t.spec.queues) {
+		if err := u.d.create(c, t.spec.of(q)); err != nil {
+			return fmt.Errorf("create queue: %w", err)
+		}
 	}
 	t.fleet = newFleet(u.d, &t.spec, l, t.process, u.cmd.Rate)
 	return nil
@@ -180,8 +182,10 @@ func (u *runner) prepare(t *target, l load) error {
 func (u *runner) clean(t *target) {
 	c := newConn(t.host)
 	defer c.close()
-	if err := u.d.drop(c, &t.spec); err != nil {
-		_, _ = fmt.Fprintf(u.log, "queue %s stays: %v\n", t.spec.queue, err)
+	for q := range max(1, t.spec.queues) {
+		if err := u.d.drop(c, t.spec.of(q)); err != nil {
+			_, _ = fmt.Fprintf(u.log, "queue %s stays: %v\n", t.spec.of(q).queue, err)
+		}
 	}
 }
 
@@ -226,9 +230,10 @@ func (u *runner) warm(t *target, l load) error {
 func (u *runner) runTarget(t *target, l load, length time.Duration) (*outcome, error) {
 	groups := int64(u.cmd.Groups)
 	level, limit := int64(u.cmd.Backlog), int64(unlimited)
-	if l.kind == kindSettle && level == 0 {
+	consumes := l.kind == kindSettle || l.kind == kindFail
+	if consumes && level == 0 {
 		// So many that each client finds a full batch in some partition.
-		level = int64(4 * l.batch * max(u.cmd.Partitions, l.clients))
+		level = int64(4 * l.batch * max(u.cmd.Partitions*u.cmd.Queues, l.clients))
 		level += int64(reserve*t.peak*length.Seconds()) / groups
 	}
 	waiting := t.filled - t.settled/groups
@@ -244,6 +249,9 @@ func (u *runner) runTarget(t *target, l load, length time.Duration) (*outcome, e
 	o, err := t.fleet.run(length, limit)
 	if err != nil {
 		return nil, err
+	}
+	if l.kind == kindFail {
+		o.removed = 0 // all of it waits again
 	}
 	t.settled += o.removed
 	t.filled += o.added

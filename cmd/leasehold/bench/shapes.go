@@ -45,6 +45,15 @@ type (
 		ClientID       string `json:"client_id"`
 		RequestTimeout string `json:"request_timeout"`
 	}
+	queratorRetry struct {
+		QueueName string `json:"queue_name"`
+		Partition int32  `json:"partition"`
+		Items     []struct {
+			ID      string  `json:"id"`
+			RetryAt *string `json:"retry_at"`
+			Dead    bool    `json:"dead"`
+		} `json:"items"`
+	}
 	queratorComplete struct {
 		QueueName      string   `json:"queue_name"`
 		Partition      int32    `json:"partition"`
@@ -102,6 +111,7 @@ func floorRoutes(protocol string, single bool) []floorRoute {
 			{"POST", "/v1/queue.produce", opPush, func() any { return new(queratorProduce) }},
 			{"POST", "/v1/queue.lease", opClaim, func() any { return new(queratorLease) }},
 			{"POST", "/v1/queue.complete", opSettle, func() any { return new(queratorComplete) }},
+			{"POST", "/v1/queue.retry", opSettle, func() any { return new(queratorRetry) }},
 		}
 	}
 	const base = "/accounts/:account/queues/:queue/messages"

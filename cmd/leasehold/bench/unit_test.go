@@ -174,6 +174,27 @@ func TestPushChangesPartitionAndIDsInPlace(t *testing.T) {
 	require.Len(t, seen, 8)
 }
 
+func TestClientsShareTheQueues(t *testing.T) {
+	s := &spec{host: "h", queue: "q", queues: 7, batch: 1, payload: 10, partitions: 1}
+	visited := map[string]int{}
+	for i := range 3 {
+		cl := newClient(queen{}, s, i, 3)
+		for range 2 * len(cl.lanes) {
+			visited[cl.next().s.queue]++
+		}
+	}
+	require.Len(t, visited, 7)
+	for _, n := range visited {
+		require.Equal(t, 2, n)
+	}
+	s.queues = 2
+	for i := range 5 {
+		require.Len(t, newClient(queen{}, s, i, 5).lanes, 1)
+	}
+	s.queues = 1
+	require.Equal(t, "q", newClient(queen{}, s, 3, 5).next().s.queue)
+}
+
 // A server that stalls must be charged with every request that it kept from
 // being sent, not with one.
 func TestOpenLoopCountsFromWhenARequestWasDue(t *testing.T) {
