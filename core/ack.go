@@ -58,13 +58,10 @@ func (e *Engine) submitAll(ops []*opReq) []error {
 		errs[0] = e.submit(ops[0])
 		return errs
 	}
-	e.inbox.mu.Lock()
 	for _, op := range ops {
 		op.done = make(chan struct{})
-		e.inbox.ops = append(e.inbox.ops, op)
 	}
-	e.inbox.mu.Unlock()
-	e.inbox.wake()
+	e.inbox.add(func() { e.inbox.ops = append(e.inbox.ops, ops...) })
 	for i, op := range ops {
 		select {
 		case <-op.done:

@@ -55,7 +55,8 @@ const (
 type Pushed struct {
 	Status PushStatus
 	// ID is the message's id; of a duplicate, the first message's id.
-	ID            uuid.UUID
+	ID uuid.UUID
+	// TransactionID is what was given, or, for Queen, the text of ID.
 	TransactionID string
 	Err           error
 }

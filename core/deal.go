@@ -1,9 +1,8 @@
 package core
 
 import (
-	"time"
-
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 )

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -19,6 +20,7 @@ func (e *Engine) deliver(ctx context.Context, c *claimReq) (Claimed, error) {
 				e.giveBack(c)
 				return Claimed{}, WrapError(CodeInternal, "read claimed messages", err)
 			}
+			cp.Messages = slices.Grow(cp.Messages, len(msgs))
 			for i := range msgs {
 				cp.Messages = append(cp.Messages, t.delivery(&msgs[i]))
 			}

@@ -57,7 +57,7 @@ func (e *edit) ack(lease uuid.UUID, items []ackItem, rules ackRules) (out []Acke
 	for i := range items {
 		if off := at[i]; off > 0 && items[i].status == AckCompleted && (s < 0 || off < s) {
 			c = max(c, off)
-			if lease == (uuid.UUID{}) {
+			if lease == (uuid.UUID{}) && e.unsettled(off) { // an earlier item may have settled it
 				e.settleUpto(off)
 			}
 		}
@@ -162,6 +162,11 @@ func (e *edit) place(x *editBatch, leased bool, it *ackItem) (int64, Acked) {
 	default:
 		return 0, Acked{Noop: true}
 	}
+}
+
+// unsettled reports whether the message at off is pending or waits its turn in the log.
+func (e *edit) unsettled(off int64) bool {
+	return e.holder(off) >= 0 || off > e.row.Frontier.Offset && e.covered(off) == nil
 }
 
 // settleUpto settles without a lease: up to off what still has its own turn, live shared leases excepted, moving the frontier

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // inbox is where requests wait for the dispatcher.
@@ -13,6 +15,10 @@ type inbox struct {
 	ops    []*opReq
 	claims []*claimReq
 	calls  []*callReq
+	// want is how many requests the dispatcher waits for while it lets a commit fill; 0 when it does not.
+	want int
+	// urgent ends that wait whatever is there.
+	urgent atomic.Bool
 }
 
 // callReq is a function that the dispatcher runs between commits.
@@ -38,10 +44,66 @@ type opReq struct {
 	due *Time
 }
 
+// wake has the dispatcher take a turn now.
 func (b *inbox) wake() {
+	b.urgent.Store(true)
+	b.ring()
+}
+
+// ring has the dispatcher take a turn, at the latest when it has let a commit fill.
+func (b *inbox) ring() {
 	select {
 	case b.signal <- struct{}{}:
 	default:
+	}
+}
+
+func (b *inbox) pending() int { return len(b.pushes) + len(b.ops) + len(b.claims) }
+
+// add puts requests in by fn and rings when the dispatcher does not wait for more.
+func (b *inbox) add(fn func()) {
+	b.mu.Lock()
+	fn()
+	enough := b.want == 0 || b.pending() >= b.want
+	b.mu.Unlock()
+	if enough {
+		b.ring()
+	}
+}
+
+// fillLimit is how long a commit is let fill at the most. It is real time, since it paces the work and decides nothing.
+const fillLimit = time.Millisecond
+
+// fill waits until so many requests are there: those of the clients whose answers to the last commit are still on their way. It
+// reports false when the limit came first.
+func (b *inbox) fill(want int, timer *time.Timer) bool {
+	ready := func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.pending() >= want || b.urgent.Load() {
+			b.want = 0
+			return true
+		}
+		b.want = want
+		return false
+	}
+	if ready() {
+		return true
+	}
+	timer.Reset(fillLimit)
+	defer timer.Stop()
+	for {
+		select {
+		case <-b.signal:
+			if ready() {
+				return true
+			}
+		case <-timer.C:
+			b.mu.Lock()
+			b.want = 0
+			b.mu.Unlock()
+			return false
+		}
 	}
 }
 
@@ -57,6 +119,7 @@ type drained struct {
 func (b *inbox) drain(maxRequests, maxBytes int) drained {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.urgent.Store(false)
 	var d drained
 	d.calls, b.calls = b.calls, nil
 	d.claims, b.claims = b.claims, nil
@@ -85,24 +148,15 @@ func (b *inbox) drain(maxRequests, maxBytes int) drained {
 }
 
 func (e *Engine) enqueuePush(r *pushReq) {
-	e.inbox.mu.Lock()
-	e.inbox.pushes = append(e.inbox.pushes, r)
-	e.inbox.mu.Unlock()
-	e.inbox.wake()
+	e.inbox.add(func() { e.inbox.pushes = append(e.inbox.pushes, r) })
 }
 
 func (e *Engine) enqueueOp(r *opReq) {
-	e.inbox.mu.Lock()
-	e.inbox.ops = append(e.inbox.ops, r)
-	e.inbox.mu.Unlock()
-	e.inbox.wake()
+	e.inbox.add(func() { e.inbox.ops = append(e.inbox.ops, r) })
 }
 
 func (e *Engine) enqueueClaim(r *claimReq) {
-	e.inbox.mu.Lock()
-	e.inbox.claims = append(e.inbox.claims, r)
-	e.inbox.mu.Unlock()
-	e.inbox.wake()
+	e.inbox.add(func() { e.inbox.claims = append(e.inbox.claims, r) })
 }
 
 // errClosed is the answer to requests that meet a server shutting down.
@@ -157,12 +211,22 @@ func (e *Engine) submit(op *opReq) error {
 	}
 }
 
-// run is the dispatcher.
+// run is the dispatcher. A lone request waits for nobody. Where many clients work at once, their next requests arrive while the
+// answers to the last ones are sent; waiting a moment for them makes one commit of what would be two half-filled ones.
 func (e *Engine) run() {
 	defer close(e.stopped)
+	timer := time.NewTimer(fillLimit)
+	timer.Stop()
+	rhythm := 0
 	for {
 		<-e.inbox.signal
-		e.turn(context.Background())
+		filled := rhythm < 2 || e.inbox.fill(rhythm*9/10, timer)
+		n := e.turn(context.Background())
+		if filled {
+			rhythm = max(n, rhythm*7/8)
+		} else {
+			rhythm = n
+		}
 		if e.closing.Load() && e.idle() {
 			e.endWaiting()
 			e.turn(context.Background())
@@ -177,8 +241,8 @@ func (e *Engine) idle() bool {
 	return len(e.inbox.pushes)+len(e.inbox.ops) == 0
 }
 
-// turn is one round of the dispatcher: calls, pushes, then one Update for everything else.
-func (e *Engine) turn(ctx context.Context) {
+// turn is one round of the dispatcher: calls, pushes, then one Update for everything else. It returns how many requests it took.
+func (e *Engine) turn(ctx context.Context) int {
 	if e.timer != nil && e.clock.Now() >= e.timerAt {
 		e.timer()
 		e.timer = nil
@@ -206,9 +270,10 @@ func (e *Engine) turn(ctx context.Context) {
 	e.update(ctx, ops)
 	e.expireWaiting()
 	if e.again || len(e.active) > 0 {
-		e.inbox.wake() // what this turn committed may be for claims that wait
+		e.inbox.ring() // what this turn committed may be for claims that wait
 	}
 	e.arm()
+	return len(d.pushes) + len(d.ops) + len(d.claims)
 }
 
 // arm sets the timer for the next moment at which time alone changes something.

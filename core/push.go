@@ -118,7 +118,10 @@ func (r *pushReq) add(en *entry, it *PushItem, index int, now Time) {
 			m.ExpiresAt = en.q().Options.Expiry(due)
 		}
 	}
-	r.out[index] = Pushed{ID: m.ID, TransactionID: m.Transaction()}
+	r.out[index] = Pushed{ID: m.ID, TransactionID: m.TransactionID}
+	if r.params.Protocol == ProtocolQueen {
+		r.out[index].TransactionID = m.Transaction() // the others do not show it, and the text of an id costs
+	}
 	name := ""
 	if !r.params.Spread {
 		name = en.partName(it.Partition)

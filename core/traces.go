@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -56,9 +57,9 @@ func (e *Engine) AddTrace(_ context.Context, t Trace) (Trace, error) {
 		{Kind: recordTrace, Name: id, Value: slices.Concat(head, []byte("\n"), data), At: t.At},
 		{Kind: recordTraceMessage, Name: message + id, Value: []byte{1}, At: t.At},
 	}
-	hash := HashTransaction(message)
+	hash := binary.BigEndian.AppendUint64(nil, HashTransaction(message))
 	for _, name := range t.Names {
-		records = append(records, Record{Kind: recordTraceName, Name: name + traceSeparator + id, Value: appendHash(nil, hash), At: t.At})
+		records = append(records, Record{Kind: recordTraceName, Name: name + traceSeparator + id, Value: hash, At: t.At})
 	}
 	op := &opReq{bytes: len(data), apply: func(p *pass) error {
 		p.cs.Records = append(p.cs.Records, records...)
@@ -69,13 +70,6 @@ func (e *Engine) AddTrace(_ context.Context, t Trace) (Trace, error) {
 
 func messageAddress(partition uuid.UUID, transaction string) string {
 	return string(partition[:]) + transaction + traceSeparator
-}
-
-func appendHash(b []byte, hash uint64) []byte {
-	for i := 56; i >= 0; i -= 8 {
-		b = append(b, byte(hash>>i))
-	}
-	return b
 }
 
 // unique drops repetitions and keeps the order.

@@ -55,10 +55,10 @@ func (m *model) advance(d time.Duration) {
 			m.fail(x, x.until+m.retryDelay)
 		}
 	}
-	// A count asks the engine's own loop, which does what has come due in the turn before it answers
-	// the next: after some of them nothing is under way.
+	// A change of options is made by the engine's own loop, which does what has come due in the same
+	// turn: after some of them nothing is under way.
 	for range 4 {
-		m.h.backlog(m.path)
+		m.h.ok("PATCH", m.path, `{}`, nil)
 	}
 }
 

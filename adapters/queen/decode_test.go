@@ -17,7 +17,8 @@ func TestDecodePush(t *testing.T) {
 		{"queue":"","partition":"","traceId":7,"payload":[]}]}`))
 	require.NoError(t, err)
 	require.Len(t, items, 4)
-	exactly(t, `{ "b":1.50, "a" : "<&>" }`, string(items[0].payload))
+	const spaced = `{ "b":1.50, "a" : "<&>" }`
+	assert.Equal(t, spaced, string(items[0].payload))
 	assert.Equal(t, "Default", items[0].partition)
 	assert.Equal(t, "null", string(items[1].payload))
 	assert.Equal(t, "Default", items[1].partition)
@@ -191,7 +192,7 @@ func TestDecodeTransaction(t *testing.T) {
 		`{"operations":[{"type":"push","items":5}]}`:                                                  "bad body: operations[0]: expected an array at byte 39",
 	} {
 		_, err := decodeTransaction([]byte(body))
-		var refusal *txRefusal
+		var refusal *refusalError
 		if assert.ErrorAs(t, err, &refusal, body) {
 			assert.Equal(t, want, fixBytes(want, refusal.text), body)
 		}

@@ -173,9 +173,12 @@ func (a *address) answerGone(w http.ResponseWriter) {
 
 // lettersOf returns dead letters of a message, newest failure first; none for an address that nothing can have.
 func (s *server) lettersOf(ctx context.Context, a address, limit int) ([]core.DeadLetter, error) {
-	id, bad := uuid.Parse(a.partitionID)
+	id := uuid.Nil // which no partition has
+	if parsed, err := uuid.Parse(a.partitionID); err == nil {
+		id = parsed
+	}
 	part, _, ok := s.engine.PartitionByID(id)
-	if bad != nil || !ok || a.transactionID == "" {
+	if !ok || a.transactionID == "" {
 		return nil, nil
 	}
 	letters, _, err := s.engine.DeadLetters(ctx, core.DeadLetterFilter{

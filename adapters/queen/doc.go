@@ -14,10 +14,32 @@
 // comes too late for it: where the timeout is a second or more, the wait ends
 // 100 ms before it. A pop whose client has gone claims nothing.
 //
+// # Dead letters
+//
+// A replay is one commit: the message is appended to its partition again and its dead letter is gone, or neither. Under
+// /api/v1/dlq/:id/replay it gets the transaction id "dlq:<row id>", so that a repetition of the call can be told from a second
+// message; under /api/v1/messages/…/retry it keeps the id that it had.
+//
+// # Streams
+//
+// A cycle is one commit of pushes, state and acknowledgement. A pushed message whose transaction id is known already is left out and
+// reported as a duplicate; it does not refuse the cycle, since a step that is done again must be able to succeed. A cycle whose
+// lease is not live stores nothing. State that nobody writes for 90 days and traces older than 7 days are deleted (core.Options).
+//
+// # Features of later releases
+//
+// conflation and autopilot are understood, since newer SDKs send them and check the echo: conflation is fixed by a group's first contact
+// with a queue, a pop of such a group is answered with 200 even when it is empty, and what a newer message overtakes is settled when that one
+// is delivered. deliveryAttempt is a setting. Key/value, timers and ephemeral queues are "no such route".
+//
+// # Tests by paragraph
+//
+// The suite in spec_*_test.go runs every rule over every store; "go test -run TestParagraphs -v" lists the paragraphs that are covered and
+// the gaps. TestModel compares a random run with a model; LEASEHOLD_QUEEN_MODEL_TIME=10m makes it a long one.
+//
 // # What is not here yet
 //
-// Seek, subscription and group routes, message and trace routes, streams, maintenance, metrics, dead-letter replay and
-// authentication answer the protocol's "no such route". The options windowBuffer, minPopWaitTime and
-// encryptionEnabled are stored and shown, not enforced; priority, ttl, maxSize, retryDelay and the sink options never
-// are, by the original neither.
+// The dashboard's message, status and analytics routes, maintenance, metrics and authentication answer the protocol's "no such route". The
+// option encryptionEnabled is stored and shown, not enforced; priority, ttl, maxSize, retryDelay and the sink options never are, by the
+// original neither. The conflated count of acknowledgements and messageId of a cycle's push items are not there.
 package queen

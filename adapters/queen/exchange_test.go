@@ -118,8 +118,9 @@ func TestExchanges(t *testing.T) {
 }
 
 func parseExchanges(text string) []exchange {
-	var out []exchange
-	for _, block := range strings.Split("\n"+text, "\n=== ")[1:] {
+	blocks := strings.Split("\n"+text, "\n=== ")[1:]
+	out := make([]exchange, 0, len(blocks))
+	for _, block := range blocks {
 		name, rest, _ := strings.Cut(block, "\n")
 		request, response, _ := strings.Cut(rest, "\n---\n")
 		out = append(out, exchange{name: name, request: request, response: strings.TrimRight(response, "\n")})

@@ -19,7 +19,8 @@ func TestConfigureOverHTTP(t *testing.T) {
 		QueueID, Queue string
 		Namespace      string
 		Options        map[string]any
-	}) {
+	},
+	) {
 		require.Equal(t, http.StatusOK, r.status, r.body)
 		require.NoError(t, json.Unmarshal([]byte(r.body), &out))
 		require.True(t, out.Configured)
@@ -120,7 +121,7 @@ func TestDeadLetterList(t *testing.T) {
 		r := b.do(t, http.MethodGet, "/api/v1/dlq"+query, "")
 		require.Equal(t, http.StatusOK, r.status, r.body)
 		require.NoError(t, json.Unmarshal([]byte(r.body), &list))
-		got := []string{}
+		got := make([]string, 0, len(list.Messages))
 		for _, m := range list.Messages {
 			got = append(got, m.TransactionID)
 			assert.Equal(t, m.TransactionID, m.Queue+m.Partition)

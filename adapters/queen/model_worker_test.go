@@ -187,7 +187,7 @@ func (w *modelWorker) ack(group int, lease string, items []modelAck) {
 	}
 	var out []acked
 	w.m.call(w.t, http.MethodPost, "/api/v1/ack/batch", `{"consumerGroup":"`+modelGroups[group]+`","acknowledgments":[`+strings.Join(list, ",")+`]}`, &out)
-	want := make([]string, len(items))
+	want := make([]string, len(items), max(len(items), len(out)))
 	for first := 0; first < len(items); {
 		last := first
 		for last < len(items) && items[last].part == items[first].part {
@@ -279,7 +279,7 @@ func (m *model) letter(group int, items []modelAck, s, retries int) {
 	for _, it := range items {
 		if it.index == s && it.status != "completed" {
 			m.mu.Lock()
-			m.letters[modelGroups[group]+" "+it.part.name+" "+it.id] = fmt.Sprint(it.text, " ", retries)
+			m.letters[letterKey(modelGroups[group], it.part.name, it.id, it.text, retries)]++
 			m.counts["dead-lettered"]++
 			m.mu.Unlock()
 			return
@@ -320,7 +320,7 @@ func (w *modelWorker) extend() {
 }
 
 func (w *modelWorker) passTime() {
-	w.m.clock.Advance(time.Duration(w.r.IntN(20000)) * time.Millisecond)
+	w.m.clock.Advance(time.Duration(w.r.IntN(4000)) * time.Millisecond)
 	w.m.count("clock steps", 1)
 }
 
@@ -367,7 +367,10 @@ func (w *modelWorker) ackWithoutLease() {
 // replay moves a dead letter back, or deletes it.
 func (w *modelWorker) replay() {
 	var list struct {
-		Messages []struct{ ID, TransactionID, Partition, PartitionID, ConsumerGroup string }
+		Messages []struct {
+			ID, TransactionID, Partition, ConsumerGroup, ErrorMessage string
+			RetryCount                                                int
+		}
 	}
 	w.m.call(w.t, http.MethodGet, "/api/v1/dlq?queue=q&limit=1", "", &list)
 	if len(list.Messages) == 0 {
@@ -377,7 +380,7 @@ func (w *modelWorker) replay() {
 	var n int
 	_, _ = fmt.Sscanf(l.Partition, "p%d", &n)
 	p := w.m.parts[n]
-	delete(w.m.letters, l.ConsumerGroup+" "+l.Partition+" "+l.TransactionID)
+	w.m.letters[letterKey(l.ConsumerGroup, l.Partition, l.TransactionID, l.ErrorMessage, l.RetryCount)]--
 	var out replayed
 	if status := w.m.call(w.t, http.MethodPost, "/api/v1/dlq/"+l.ID+"/replay", "", &out); status != http.StatusOK {
 		w.m.fault(w.t, "replay: %d %+v", status, out)

@@ -19,9 +19,9 @@ type option struct {
 }
 
 // queueOptions lists every option of protocol §6.13, in the order in which
-// answers show them. windowBuffer, minPopWaitTime and encryptionEnabled are
-// stored and shown, and not enforced yet; priority, ttl, maxSize, retryDelay
-// and the sink options never are, by the original neither.
+// answers show them. encryptionEnabled is stored and shown, and not enforced
+// yet; priority, ttl, maxSize, retryDelay and the sink options never are, by
+// the original neither.
 var queueOptions = []option{
 	{name: "leaseTime", integer: func(q *core.Queen) *int64 { return &q.LeaseTimeSeconds }},
 	{name: "retryLimit", integer: func(q *core.Queen) *int64 { return &q.RetryLimit }},

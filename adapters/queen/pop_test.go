@@ -156,7 +156,10 @@ func TestPopDiscovery(t *testing.T) {
 	assert.NotContains(t, b.do(t, http.MethodGet, "/api/v1/resources/queues", "").body, "nobody", "discovery creates nothing")
 
 	waiting := make(chan result, 1)
-	go func() { waiting <- b.do(t, http.MethodGet, "/api/v1/pop?namespace=fresh&wait=true&timeout=60000", "") }()
+	go func() {
+		r, _ := b.send(t.Context(), http.MethodGet, "/api/v1/pop?namespace=fresh&wait=true&timeout=60000", "")
+		waiting <- r
+	}()
 	b.pushUntil(t, waiting, `{"items":[{"queue":"fresh.one","payload":1}]}`)
 }
 

@@ -156,8 +156,8 @@ func painOddStatus(t *testing.T, b *broker) {
 	assert.Contains(t, oddLog.String(), "unknown status")
 	require.NoError(t, b.engine.Shutdown(t.Context()))
 	r := b.do(t, http.MethodPost, "/api/v1/push", `{"items":[{"queue":"q","payload":1}]}`)
-	exactly(t, 500, r.status, "a fault is no success")
-	assert.Equal(t, `{"error":"pool"}`, r.body)
+	assert.Equal(t, 500, r.status, "a fault is no success")
+	exactly(t, `{"error":"pool"}`, r.body)
 }
 
 func painWake(t *testing.T, b *broker) {
@@ -180,7 +180,7 @@ func painReadAfterWrite(t *testing.T, b *broker) {
 	for i := range 50 {
 		partition := fmt.Sprint("p", i%10)
 		b.pushIDs(t, "q", partition, strconv.Itoa(i))
-		assert.Equal(t, []string{fmt.Sprint(i)}, b.pop(t, "/queue/q?autoAck=true").ids())
+		assert.Equal(t, []string{strconv.Itoa(i)}, b.pop(t, "/queue/q?autoAck=true").ids())
 	}
 }
 

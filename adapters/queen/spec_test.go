@@ -39,6 +39,18 @@ var ruleStores = map[string]func(t *testing.T) core.Store{
 	},
 }
 
+// reopen closes a store and opens it again, where it can be.
+func reopen(t *testing.T, store core.Store, dir string) core.Store {
+	t.Helper()
+	if dir == "" {
+		return store
+	}
+	require.NoError(t, store.Close())
+	again, err := sqlite.Open(context.WithoutCancel(t.Context()), dir, sqlite.Options{})
+	require.NoError(t, err)
+	return again
+}
+
 // TestProtocol runs every rule over every store: TestProtocol/sqlite/6.6.8 is one.
 func TestProtocol(t *testing.T) {
 	for name, open := range ruleStores {

@@ -14,7 +14,7 @@ import (
 )
 
 // everyRoute lists all routes with a body that would do something to the queue q.
-var everyRoute = map[string]string{
+var everyRoute = map[string]string{ //nolint:gosec // the words of the protocol, and no credentials
 	"/v1/queue.produce":  `{"queue_name":"q","request_timeout":"1m","items":[{"utf8":"x"}]}`,
 	"/v1/queue.reserve":  `{"queue_name":"q","client_id":"c","batch_size":1,"request_timeout":"1m"}`,
 	"/v1/queue.lease":    `{"queue_name":"q","client_id":"c","batch_size":1,"request_timeout":"1m"}`,

@@ -120,9 +120,11 @@ func TestErrorCatalogue(t *testing.T) {
 
 // everything is the state of all queues, as far as a client can see it.
 func (f *fixture) everything() string {
-	out := f.ok("/v1/queues.list", `{}`).body
+	var out strings.Builder
+	out.WriteString(f.ok("/v1/queues.list", `{}`).body)
 	for _, q := range []string{"q", "dead", "chained"} {
-		out += f.ok("/v1/queue.stats", `{"queue_name":"`+q+`"}`).body + f.ok("/v1/storage/items.list", `{"queue_name":"`+q+`"}`).body
+		out.WriteString(f.ok("/v1/queue.stats", `{"queue_name":"`+q+`"}`).body)
+		out.WriteString(f.ok("/v1/storage/items.list", `{"queue_name":"`+q+`"}`).body)
 	}
-	return out
+	return out.String()
 }

@@ -89,6 +89,7 @@ func TestItemsAreDealtOverTheNetwork(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d over %v", tt.items, tt.batches), func(t *testing.T) {
 			eachStore(t, func(t *testing.T, n *network) {
+				t.Helper()
 				n.make(1)
 				answers := make([]<-chan answer, len(tt.batches))
 				for i, batch := range tt.batches {
@@ -106,6 +107,7 @@ func TestItemsAreDealtOverTheNetwork(t *testing.T) {
 
 func TestTenPartitionsAreDrainedByOneClient(t *testing.T) {
 	eachStore(t, func(t *testing.T, n *network) {
+		t.Helper()
 		n.make(10)
 		for range 10 {
 			require.Equal(t, 200, n.call("/v1/queue.produce", produceBody(5)).status)

@@ -26,8 +26,9 @@ func fastProduceWire(body []byte, fam family) (*produceRequest, bool) {
 			}
 			req.items = append(req.items, produceItem{})
 			return w.item(&req.items[len(req.items)-1], fam, from, to)
+		default:
+			return false
 		}
-		return false
 	})
 	return req, ok
 }

@@ -12,18 +12,20 @@ import (
 	reservepb "github.com/leasehold/leasehold/adapters/querator/pb/reserve"
 )
 
-func wireSeeds(t testing.TB) [][]byte {
-	t.Helper()
-	var out [][]byte
+func wireSeeds(tb testing.TB) [][]byte {
+	tb.Helper()
+	out := make([][]byte, 0, 15)
 	for _, m := range []proto.Message{
-		&leasepb.ProduceRequest{}, &leasepb.ProduceRequest{QueueName: "q", RequestTimeout: "1m", Items: []*leasepb.ProduceItem{
-			{}, {Encoding: "e", Kind: "k", Reference: "r", Bytes: []byte("\x00b"), Utf8: "u"},
+		&leasepb.ProduceRequest{},
+		&leasepb.ProduceRequest{QueueName: "q", RequestTimeout: "1m", Items: []*leasepb.ProduceItem{
+			{},
+			{Encoding: "e", Kind: "k", Reference: "r", Bytes: []byte("\x00b"), Utf8: "u"},
 			{EnqueueAt: timestamppb.New(time.Unix(1e9, 5)), Bytes: []byte{}},
 		}},
 		&reservepb.ProduceRequest{QueueName: "q", Items: []*reservepb.ProduceItem{{Bytes: []byte("b")}, {Utf8: "é"}}},
 	} {
 		b, err := proto.Marshal(m)
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		out = append(out, b, append(b, b...), append(b, 0x18, 1), append(b, "\x0a\x01\xff"...), b[:max(len(b)-1, 0)])
 	}
 	return out

@@ -23,6 +23,7 @@ type sides struct {
 	t      *testing.T
 	theirs string
 	ours   http.Handler
+	engine *core.Engine
 	ids    [2][]string
 }
 
@@ -34,7 +35,7 @@ func newSides(t *testing.T) *sides {
 	engine, err := core.New(t.Context(), store, core.Options{SourceID: adapter.SourceID})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, engine.Shutdown(context.Background())) })
-	return &sides{t: t, theirs: original(t), ours: adapter.New(engine, adapter.Options{Generation: adapter.L1})}
+	return &sides{t: t, theirs: original(t), engine: engine, ours: adapter.New(engine, adapter.Options{Generation: adapter.L1})}
 }
 
 // send asks both sides the same and returns what they answered, in which <id:N> stands for the ids and
@@ -121,7 +122,7 @@ type turn struct{ path, body, why string }
 
 func TestSessionAgainstTheOriginal(t *testing.T) {
 	s := newSides(t)
-	later := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	later := s.engine.Now().Add(time.Hour).Std().UTC().Format(time.RFC3339)
 	const item = `"source_id":"s1","attempts":3,"max_attempts":7,"reference":"imp","encoding":"e","kind":"k","payload":"aGk="`
 	for i, turn := range []turn{
 		{"/v1/queues.create", `{"queue_name":"q","lease_timeout":"1m","expire_timeout":"10m","requested_partitions":1,"max_attempts":3,"reference":"ref"}`, ""},

@@ -33,9 +33,8 @@ import (
 // replay is a recorded session being repeated.
 type replay struct {
 	*fixture
-	ids   map[string]string
-	wait  <-chan answer
-	until time.Duration
+	ids  map[string]string
+	wait <-chan answer
 }
 
 var repeated = regexp.MustCompile(`<(\d+) ([^>]+)>`)
@@ -206,7 +205,7 @@ var idMark = regexp.MustCompile(`<id:\d+>`)
 
 func (r *replay) diffString(at, want string, got any) string {
 	g, _ := got.(string)
-	ok := true
+	var ok bool
 	switch want {
 	case "<time>":
 		t, err := time.Parse(time.RFC3339Nano, g)

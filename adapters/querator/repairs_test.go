@@ -215,3 +215,23 @@ func TestADeadQueueThatIsOnlyNamedTakesItsItems(t *testing.T) {
 	require.Equal(t, "r0", soon(t, waiter).items(t)[0]["reference"])
 	require.Contains(t, f.ok("/v1/queues.list", `{"pivot":"q"}`).body, `"dead_queue":"later"`)
 }
+
+func TestAQueueWithTheLongestNameCanBeUsed(t *testing.T) {
+	f := newFixture(t, querator.Options{})
+	name := strings.Repeat("n", 512)
+	f.create(name)
+	f.ok("/v1/queue.produce", `{"queue_name":"`+name+`","request_timeout":"1m","items":[{}]}`)
+	require.Len(t, f.ok("/v1/queue.lease", leaseBody(name, "c", 1, "1m")).items(t), 1)
+	f.ok("/v1/queue.stats", `{"queue_name":"`+name+`"}`)
+	f.ok("/v1/queue.clear", `{"queueName":"`+name+`","queue":true}`)
+	a := f.do("POST", "/v1/queue.stats", string(wire(field{1, name})), "Content-Type", "application/protobuf")
+	require.Equal(t, 200, a.status)
+	for _, body := range []string{
+		leaseBody(name, strings.Repeat("c", 450), 1, "1m"), leaseBody(strings.Repeat("n", 513), "c", 1, "1m"), leaseBody("q", strings.Repeat("c", 512), 1, "1m"),
+		string(wire(field{3, strings.Repeat("c", 513)})),
+	} {
+		a := f.post("/v1/queue.lease", body)
+		require.Equal(t, 400, a.status)
+	}
+	require.Equal(t, "request body exceeds 512B limit", f.post("/v1/queue.lease", leaseBody("q", strings.Repeat("c", 512), 1, "1m")).message(t))
+}

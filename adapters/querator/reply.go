@@ -55,6 +55,13 @@ const keptReply = 1 << 20
 // replyBuffers keeps the buffers of JSON replies.
 var replyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }}
 
+// Values of headers that every reply shares; nobody may write to them.
+var (
+	headerJSON     = []string{typeJSON}
+	headerProtobuf = []string{typeProtobuf}
+	headerNosniff  = []string{"nosniff"}
+)
+
 // send writes an answer; status is also the code inside a fault. A client that left is no error.
 func send(w http.ResponseWriter, status int, e encoding, r reply) {
 	var body []byte
@@ -66,7 +73,7 @@ func send(w http.ResponseWriter, status int, e encoding, r reply) {
 			return
 		}
 		body = b
-		h.Set("Content-Type", typeProtobuf)
+		h["Content-Type"] = headerProtobuf
 	} else {
 		buf, _ := replyBuffers.Get().(*[]byte)
 		body = r.appendJSON((*buf)[:0])
@@ -74,9 +81,9 @@ func send(w http.ResponseWriter, status int, e encoding, r reply) {
 			*buf = body
 			defer replyBuffers.Put(buf)
 		}
-		h.Set("Content-Type", typeJSON)
+		h["Content-Type"] = headerJSON
 	}
-	h.Set("X-Content-Type-Options", "nosniff")
+	h["X-Content-Type-Options"] = headerNosniff
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body)

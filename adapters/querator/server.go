@@ -2,12 +2,14 @@ package querator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/leasehold/leasehold/adapters/internal/httpapi"
@@ -91,13 +93,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 	if limit == 0 {
 		limit = s.o.MaxProduceBytes
 	}
-	body, err := httpapi.ReadBody(r, limit)
-	switch {
-	case errors.Is(err, httpapi.ErrTooLarge):
-		s.answer(w, r, nil, bodyTooLarge(limit))
-		return
-	case err != nil:
-		s.answer(w, r, nil, errUnreadable)
+	body, err := s.read(r, limit)
+	if err != nil {
+		s.answer(w, r, nil, err)
 		return
 	}
 	// Decoding copies all that outlives it.
@@ -116,6 +114,44 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 	}
 	rep, err := rt.handle(c)
 	s.answer(w, r, rep, err)
+}
+
+// read reads a body. The smallest limit leaves room for the name of the queue: it is as long as a
+// name may be, and in the originals a queue with such a name could be made and not leased from.
+func (s *server) read(r *http.Request, limit int64) (*httpapi.Body, error) {
+	most := limit
+	if limit == limitClaim {
+		most += maxNameBytes
+	}
+	body, err := httpapi.ReadBody(r, most)
+	switch {
+	case errors.Is(err, httpapi.ErrTooLarge):
+		return nil, bodyTooLarge(limit)
+	case err != nil:
+		return nil, errUnreadable
+	}
+	if over := int64(len(body.Bytes)) - limit; over > 0 && over > int64(len(nameIn(body.Bytes))) {
+		body.Release()
+		return nil, bodyTooLarge(limit)
+	}
+	return body, nil
+}
+
+// nameIn returns the queue's name in a body of either encoding, "" where there is none.
+func nameIn(body []byte) (name string) {
+	var m struct {
+		Name  string `json:"queue_name"`
+		Field string `json:"queueName"`
+	}
+	if json.Unmarshal(body, &m) == nil {
+		return m.Name + m.Field
+	}
+	eachField(body, func(n protowire.Number, v []byte) {
+		if n == 1 {
+			name = string(v)
+		}
+	})
+	return name
 }
 
 // refuse makes the checks that come before the route's own: the Accept header, which the

@@ -81,8 +81,9 @@ func (it *storedItem) forImport() (out core.ImportItem, err error) {
 	out.Labels = core.Labels{Encoding: it.encoding, Kind: it.kind, Reference: it.reference, SourceID: it.source, Imported: true}
 	out.Payload, out.ContentType = it.payload, contentOf(it.encoding, it.payload, core.ContentBytes)
 	out.Attempts = it.attempts
-	if it.expireDeadline.Unix() > 0 {
-		out.ExpiresAt = core.TimeOf(it.expireDeadline)
+	// Absent is the Unix epoch, and the zero time is what the lists show for none.
+	if t := it.expireDeadline; !t.IsZero() && !t.Equal(time.Unix(0, 0)) {
+		out.ExpiresAt = max(core.TimeOf(t), 1)
 	}
 	if it.leased {
 		// A lease without a deadline is over.

@@ -69,7 +69,7 @@ func TestStoredItemsAreListedInTheOrderOfTheQueue(t *testing.T) {
 func TestScheduledItemsAreListedInPages(t *testing.T) {
 	f := newFixture(t, querator.Options{})
 	f.create("q")
-	var want []string
+	want := make([]string, 0, 50)
 	for push := range 5 {
 		items := make([]string, 0, 10)
 		for i := range 10 {
@@ -125,6 +125,7 @@ func TestItemsAreDeletedInEveryState(t *testing.T) {
 	require.Equal(t, []string{"r3", "r4"}, refs)
 	_, refs = f.stored(scheduledList, "")
 	require.Empty(t, refs)
+	require.Contains(t, f.ok("/v1/queue.stats", `{"queue_name":"q"}`).body, `"partitions":[{"total":2,"average_age"`)
 	require.Equal(t, 400, f.post("/v1/queue.complete", completeBody("q", held["r0"])).status)
 	refs, _, _ = f.lease("q", 10)
 	require.Equal(t, []string{"r3", "r4"}, refs)

@@ -149,6 +149,11 @@ func queenChurn(name, lease string) []request {
 		{"queen", "GET", "/api/v1/resources/queues/" + name, ""},
 		{"queen", "GET", "/api/v1/resources/queues", ""},
 		{"queen", "GET", "/api/v1/dlq?queue=" + name, ""},
+		{"queen", "DELETE", "/api/v1/dlq?queue=" + name, ""},
+		{"queen", "POST", "/api/v1/consumer-groups/g/queues/" + name + "/seek", `{"toEnd":true}`},
+		{"queen", "POST", "/api/v1/consumer-groups/__QUEUE_MODE__/queues/" + name + "/partitions/p/seek", `{"timestamp":"2020-01-01T00:00:00Z"}`},
+		{"queen", "DELETE", "/api/v1/consumer-groups/g/queues/" + name, ""},
+		{"queen", "DELETE", "/api/v1/consumer-groups/g?deleteMetadata=false", ""},
 	}
 	if strings.HasPrefix(lease, `"transactionId"`) {
 		for _, status := range []string{"completed", "failed", "retry", "dlq"} {
@@ -170,13 +175,21 @@ func queratorChurn(name, other, lease string) []request {
 		{"querator", "POST", "/v1/queue.stats", `{"queue_name":"` + name + `"}`},
 		{"querator", "POST", "/v1/queues.info", `{"queue_name":"` + name + `"}`},
 		{"querator", "POST", "/v1/queues.list", `{}`},
+		{"querator", "POST", "/v1/queues.update", `{"queue_name":"` + name + `","max_attempts":3,"reference":"r"}`},
+		{"querator", "POST", "/v1/queue.clear", `{"queue_name":"` + name + `","queue":true}`},
+		{"querator", "POST", "/v1/queue.clear", `{"queue_name":"` + name + `","queue":true,"scheduled":true,"destructive":true}`},
+		{"querator", "POST", "/v1/queue.reload", `{"queue_name":"` + name + `"}`},
+		{"querator", "POST", "/v1/storage/items.list", `{"queue_name":"` + name + `","partition":0}`},
+		{"querator", "POST", "/v1/storage/scheduled.list", `{"queue_name":"` + name + `","partition":0}`},
+		{"querator", "POST", "/v1/storage/items.import", `{"queue_name":"` + name + `","partition":0,"items":[{"source_id":"s","payload":"YQ=="},{"is_leased":true,"attempts":1,"lease_deadline":"2099-01-01T00:00:00Z"}]}`},
 		{"querator", "POST", "/v1/queues.delete", `{"queue_name":"` + name + `"}`},
 	}
 	if !strings.Contains(lease, ":") {
 		out = append(out,
 			request{"querator", "POST", "/v1/queue.complete", `{"queue_name":"` + name + `","partition":0,"request_timeout":"1s","ids":[` + lease + `]}`},
 			request{"querator", "POST", "/v1/queue.retry", `{"queue_name":"` + name + `","partition":0,"items":[{"id":` + lease + `}]}`},
-			request{"querator", "POST", "/v1/queue.retry", `{"queue_name":"` + name + `","partition":0,"items":[{"id":` + lease + `,"dead":true}]}`})
+			request{"querator", "POST", "/v1/queue.retry", `{"queue_name":"` + name + `","partition":0,"items":[{"id":` + lease + `,"dead":true}]}`},
+			request{"querator", "POST", "/v1/storage/items.delete", `{"queue_name":"` + name + `","partition":0,"ids":[` + lease + `]}`})
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -132,12 +133,18 @@ func (l *load) cfPush(ctx context.Context, queue string) error {
 	return l.push(ids, func() error { return l.Cf.Push(ctx, queue, messages...) })
 }
 
+// errBehind is a settlement of a message that somebody else had settled by then: what it did to those
+// before it in the batch cannot be known.
+var errBehind = errors.New("settled before")
+
 // settle keeps the ledger around a settlement that is answered as one.
 func (l *load) settle(ids []string, send func() (bool, error)) error {
 	l.ledger.Settling(ids...)
 	done, err := send()
 	_, refused := Refused(err)
 	switch {
+	case errors.Is(err, errBehind):
+		return nil
 	case err == nil && done:
 		l.ledger.Settled(ids...)
 	case err == nil || refused:
@@ -194,6 +201,9 @@ func (l *load) queenSettle(ctx context.Context, batch []QueenMessage) error {
 		out, err := l.Queen.Ack(ctx, "", ack)
 		if err != nil {
 			return false, err
+		}
+		if out[0].Noop {
+			return false, errBehind
 		}
 		if !out[0].Success && *out[0].Error != "invalid or expired lease" {
 			l.ledger.Fault("ack under a lease: %s", *out[0].Error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,8 +20,7 @@ type mixed struct {
 	// journals are by consumer group and partition.
 	journals sync.Map
 
-	audited sync.Map
-	did     sync.Map
+	did sync.Map
 }
 
 const (
@@ -266,19 +266,23 @@ func (m *mixed) exclusiveAck(ctx context.Context, group string, entry *JournalBa
 	}
 	done := out[0].Success
 	for _, o := range out {
-		if !o.Success && *o.Error != "invalid or expired lease" {
-			m.ledger.Fault("ack under a lease of %q: %s", group, *o.Error)
+		late := o.Noop || !o.Success && strings.HasPrefix(*o.Error, "already committed")
+		if late && group == "" {
+			// A late acknowledgement by Cloudflare was faster. What this one did to the messages before
+			// it cannot be known.
+			m.count("queen behind", 1)
+			return nil
+		}
+		if late || !o.Success && *o.Error != "invalid or expired lease" {
+			m.ledger.Fault("ack under a lease of %q: %+v", group, o)
 		}
 	}
 	entry.Settled(len(ids), done)
 	switch {
-	case group != "" && done:
-		for _, id := range ids {
-			m.audited.Store(id, true)
-		}
-	case group == "" && done:
+	case group != "": // the ledger is about queue mode
+	case done:
 		m.ledger.Settled(ids...)
-	case group == "":
+	default:
 		m.ledger.NotSettled(ids...)
 	}
 	if !done {

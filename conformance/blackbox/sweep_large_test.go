@@ -40,7 +40,7 @@ func TestSweepOfLargeBodies(t *testing.T) {
 			require.Equal(t, status, a.Status, "%s: %s", r.path, a)
 			p.refusal.check(t, r.path, a)
 			require.Contains(t, string(a.Body), want)
-			require.Equal(t, s.before, s.snapshot(t), r.path)
+			require.True(t, s.before == s.snapshot(t), "%s changed something", r.path)
 		}
 	}
 	t.Logf("%d bodies of 100 MiB, the server's memory: %s", sent, peakMemory(server.PID()))
@@ -114,7 +114,7 @@ func TestSweepOfHalfBodies(t *testing.T) {
 				_ = res.Body.Close()
 			}
 			require.NoError(t, conn.Close())
-			require.Equal(t, s.before, s.snapshot(t), path)
+			require.True(t, s.before == s.snapshot(t), "%s changed something", path)
 		}
 	}
 }

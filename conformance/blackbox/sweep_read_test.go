@@ -113,7 +113,7 @@ func (r *sweepReader) request(line string) badRequest {
 	parts := strings.Split(line, " :: ")
 	require.Greater(r.t, len(parts), 1, line)
 	words := strings.SplitN(parts[0], " ", 3)
-	b := badRequest{method: words[0], path: words[1]}
+	b := badRequest{method: words[0], path: r.fill.Replace(words[1])}
 	if len(words) > 2 {
 		b.body = r.expand(words[2])
 	}

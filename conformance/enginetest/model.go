@@ -57,6 +57,8 @@ type body struct {
 	name             string
 	size             int64
 	created, expires core.Time
+	// attempts are those that it arrived with.
+	attempts int32
 	// delayed tells that it came from the schedule: its id does not tell where in the log it lies.
 	delayed bool
 }
@@ -83,6 +85,7 @@ type modelLog struct {
 
 // modelRow is a group on a partition.
 type modelRow struct {
+	log     *modelLog
 	exists  bool
 	retries int32
 	copies  map[int64]*copyOf
@@ -97,7 +100,7 @@ func (l *modelLog) body(off int64) *body { return &l.bodies[off-1] }
 func (l *modelLog) row(group string) *modelRow {
 	r := l.rows[group]
 	if r == nil {
-		r = &modelRow{copies: map[int64]*copyOf{}, ghosts: map[int64]bool{}}
+		r = &modelRow{log: l, copies: map[int64]*copyOf{}, ghosts: map[int64]bool{}}
 		l.rows[group] = r
 	}
 	return r
@@ -108,7 +111,10 @@ func (r *modelRow) at(off int64) *copyOf {
 	c := r.copies[off]
 	if c == nil {
 		c = &copyOf{place: place{at: off}}
-		r.copies[off] = c
+		if off <= r.log.head() {
+			c.attempts = r.log.body(off).attempts
+			r.copies[off] = c
+		}
 	}
 	return c
 }

@@ -27,7 +27,11 @@ func (w *world) check(t *rapid.T) {
 
 // checkRow compares every message of a group on a partition, and the rows themselves.
 func (w *world) checkRow(t *rapid.T, l *modelLog, g string) {
-	defer w.explain(t, l, g)
+	defer func() {
+		if t.Failed() {
+			w.explain(t, l, g)
+		}
+	}()
 	s, err := w.QueueStats(context.Background(), property, g)
 	require.NoError(t, err)
 	start := s.Partitions[l.Ordinal].Log.Start
@@ -86,9 +90,6 @@ func (w *world) checkRow(t *rapid.T, l *modelLog, g string) {
 
 // explain logs what is stored and what the model knows when a check has failed.
 func (w *world) explain(t *rapid.T, l *modelLog, g string) {
-	if !t.Failed() {
-		return
-	}
 	batches, f, err := w.store.Batches(context.Background(), core.RowKey{Partition: l.Key, Group: g})
 	t.Logf("group %q at %d: frontier %+v, batches %+v, %v", g, w.now, f, batches, err)
 	for i := range l.bodies {
@@ -117,7 +118,6 @@ func (w *world) checkCounts(t *rapid.T) {
 		require.NoError(t, err)
 		require.Zero(t, s.ClaimsWaiting)
 		for i, l := range w.logs {
-			defer w.explain(t, l, g)
 			r, got := l.row(g), &s.Partitions[i]
 			var pending, leased, later, scheduled, ghosts core.Totals
 			l.each(r, func(off int64, c *copyOf) {

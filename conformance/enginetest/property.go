@@ -37,6 +37,9 @@ func Property(t *testing.T, open Open) {
 			"wait":     w.advance,
 			"seek":     w.seek,
 			"purge":    w.purge,
+			"clear":    w.clear,
+			"import":   w.importItem,
+			"leave":    w.leave,
 			"restart":  w.restart,
 		})
 	})
@@ -56,6 +59,7 @@ type delivered struct {
 // world is the engine under test beside the model.
 type world struct {
 	*rig
+	hooks *hooked
 	model
 	names  int
 	handed []delivered
@@ -66,7 +70,8 @@ type world struct {
 const property = "q"
 
 func newWorld(t *rapid.T, store core.Store) *world {
-	w := &world{rig: rigOver(t, store)}
+	hooks := &hooked{Store: store}
+	w := &world{rig: rigOver(t, hooks), hooks: hooks}
 	w.clock.Set(epoch)
 	w.now = w.Now()
 	w.limit = rapid.SampledFrom([]int32{0, 2, 3}).Draw(t, "deliveries")
@@ -135,7 +140,7 @@ func (w *world) pushDelayed(t *rapid.T) {
 		Protocol: core.ProtocolCloudflare, Items: []core.PushItem{{Queue: property, Partition: l.Name, NewMessage: m}},
 	})
 	require.NoError(t, err)
-	b.id, b.name, b.delayed = out[0].ID, out[0].TransactionID, true
+	b.id, b.name, b.delayed = out[0].ID, out[0].ID.String(), true
 	w.scheduled = append(w.scheduled, due{b, m.Due, l})
 }
 

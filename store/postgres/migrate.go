@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 
 	"github.com/leasehold/leasehold/core"
 )
@@ -32,19 +31,17 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, schema string) (err error
 	if server < oldest {
 		return core.Errorf(core.CodeFormat, op, "PostgreSQL 14 or newer is needed, the server is %d", server/10_000)
 	}
-	if err := makeSchema(ctx, cfg, schema); err != nil {
+	unlock, err := lockSchema(ctx, cfg, schema)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 120))
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, sub, goose.WithSessionLocker(locker),
-		goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
+	p, err := goose.NewProvider(goose.DialectPostgres, db, sub, goose.WithLogger(goose.NopLogger()),
+		goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
 	}
@@ -61,24 +58,25 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, schema string) (err error
 	return nil
 }
 
-// schemaLock is the advisory lock under which schemas are made: two at once fail in PostgreSQL's catalog.
-const schemaLock = 0x4c534844
-
-func makeSchema(ctx context.Context, cfg *pgx.ConnConfig, schema string) (err error) {
+// lockSchema makes the schema where it is missing and keeps other gateways from migrating it until unlock.
+func lockSchema(ctx context.Context, cfg *pgx.ConnConfig, schema string) (unlock func() error, err error) {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", schemaLock); err != nil {
-			return err
+	unlock = func() error { return conn.Close(context.WithoutCancel(ctx)) } // the lock ends with the connection
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, unlock())
 		}
-		var exists bool
-		if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", schema).Scan(&exists); err != nil || exists {
-			return err
-		}
-		_, err := tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{schema}.Sanitize())
-		return err
-	})
+	}()
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended('leasehold ' || $1, 0))", schema); err != nil {
+		return nil, err
+	}
+	var exists bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", schema).Scan(&exists); err != nil || exists {
+		return unlock, err
+	}
+	_, err = conn.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{schema}.Sanitize())
+	return unlock, err
 }

@@ -222,3 +222,37 @@ func TestOpenRefuses(t *testing.T) {
 		assert.NotContains(t, err.Error(), "secret")
 	}
 }
+
+// TestOldCommitsGo lets commits grow old and deletes them. It runs alone: what is old is a matter of the whole server.
+func TestOldCommitsGo(t *testing.T) {
+	s, keys, schema := replicas(t, 1)
+	admin, err := pgx.Connect(t.Context(), testenv.Postgres(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = admin.Close(context.Background()) })
+	count := func() (n int) {
+		require.NoError(t, admin.QueryRow(t.Context(), "SELECT count(*) FROM "+schema+".commits").Scan(&n))
+		return n
+	}
+	for i := range 5 {
+		_, err = s[0].Append(t.Context(), core.AppendParams{Commit: uuid.New(), Segments: []core.NewSegment{coretest.Segments(keys[0], i, 1, 1)}})
+		require.NoError(t, err)
+	}
+	before := count()
+	s[0].Prune(1 << 40)
+	assert.Equal(t, before, count(), "nothing is that old")
+	s[0].Prune(0)
+	assert.Less(t, count(), before)
+	t.Logf("%d of %d commits are left", count(), before)
+}
+
+// TestSchemaInTheURL keeps two stores of one database apart.
+func TestSchemaInTheURL(t *testing.T) {
+	t.Parallel()
+	_, _, schema := replicas(t, 1)
+	s, err := postgres.Open(t.Context(), testenv.Postgres(t)+"&schema="+schema, postgres.Options{})
+	require.NoError(t, err)
+	queues, err := s.Queues(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, queues, 1)
+	require.NoError(t, s.Close())
+}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,7 +26,7 @@ import (
 type Options struct {
 	// Logger receives the store's log; default discards.
 	Logger *slog.Logger
-	// Schema is where the tables lie; default "leasehold".
+	// Schema is where the tables lie; default "leasehold". A schema in the URL's query (?schema=name) goes before it.
 	Schema string
 	// MaxConns bounds the connections of this gateway; default 16.
 	MaxConns int32
@@ -41,6 +42,9 @@ type Store struct {
 	life   sync.RWMutex
 	closed bool
 
+	commits atomic.Int64
+	pruning sync.WaitGroup
+
 	mu    sync.Mutex
 	fault func(point string) error // tests make commits fail with it
 }
@@ -52,6 +56,9 @@ var (
 
 // writeTimeout bounds how long a commit may take once it began; the caller's context ends no commit half-way.
 const writeTimeout = 60 * time.Second
+
+// connectTimeout bounds the attempt to reach one host, unless the URL says otherwise.
+const connectTimeout = 5 * time.Second
 
 // Open connects to a database, makes or migrates the schema and returns the store. A database that cannot be reached is
 // CodeUnavailable, one that a newer version migrated CodeFormat.
@@ -70,6 +77,13 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err != nil {
 		// The text of the error may hold the URL, and that a password.
 		return nil, core.Errorf(core.CodeInvalid, op, "the address of the database cannot be understood")
+	}
+	if name := cfg.ConnConfig.RuntimeParams["schema"]; name != "" {
+		o.Schema = name
+		delete(cfg.ConnConfig.RuntimeParams, "schema")
+	}
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	cfg.MaxConns = o.MaxConns
 	cfg.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{o.Schema}.Sanitize()
@@ -92,6 +106,7 @@ func (s *Store) Close() error {
 	defer s.life.Unlock()
 	if !s.closed {
 		s.closed = true
+		s.pruning.Wait()
 		s.pool.Close()
 	}
 	return nil
@@ -157,7 +172,13 @@ func (s *Store) commit(ctx context.Context, t *transaction) error {
 	defer cancel()
 	for attempt := 1; ; attempt++ {
 		err := s.attempt(ctx, t)
-		if err == nil || errors.Is(err, errNothing) {
+		if errors.Is(err, errNothing) {
+			return nil
+		}
+		if err == nil {
+			if s.commits.Add(1)%pruneAfter == 0 {
+				s.pruning.Go(func() { s.prune(keepTransactions) })
+			}
 			return nil
 		}
 		if !again(err) || attempt == attempts {
@@ -207,6 +228,21 @@ func (s *Store) attempt(ctx context.Context, t *transaction) (err error) {
 		return core.WrapError(core.CodeUnknown, t.op, errors.New(err.Error()))
 	}
 	return err
+}
+
+// pruneAfter is after how many commits of this gateway old rows of commits go, keepTransactions how many transactions of the
+// whole server stay: nobody asks later than that.
+const pruneAfter, keepTransactions = 20_000, 200_000
+
+// prune deletes what is older than so many transactions in commits.
+func (s *Store) prune(keep int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	_, err := s.pool.Exec(ctx, `DELETE FROM commits
+		WHERE xid < greatest(pg_snapshot_xmin(pg_current_snapshot())::text::bigint - $1, 0)::text::xid8`, keep)
+	if err != nil {
+		s.opts.Logger.Warn("old commits were not deleted", "error", err)
+	}
 }
 
 // Outcome implements core.Ledger. It waits for a commit that is still under way, and one that has not come so far never

@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -154,21 +153,24 @@ func (o *outcome) latency(k kind) *histogram {
 	return &o.push
 }
 
-// fill pushes at least n messages, as fast as it can, in batches of s.batch,
-// and returns how many it pushed.
+// fill pushes at least n messages, as fast as it can, in batches of s.batch
+// and evenly over the queues, and returns how many it pushed.
 func fill(d dialect, s *spec, n int64) (int64, error) {
 	clients := make([]*client, fillClients)
+	requests := (n + int64(s.batch) - 1) / int64(s.batch)
+	round := int64(max(s.queues, fillClients))
 	var done sync.WaitGroup
-	var next atomic.Int64
 	for i := range clients {
 		cl := newClient(d, s, i, fillClients)
 		clients[i] = cl
 		done.Go(func() {
 			defer cl.c.close()
-			for cl.failure == nil && next.Add(int64(s.batch)) < n+int64(s.batch) {
-				got, err := cl.pushOnce()
-				if cl.messages += int64(got); err != nil {
-					cl.failures, cl.failure = 1, err
+			for first := int64(i); cl.failure == nil; first += round {
+				for l := range int64(len(cl.lanes)) {
+					if first+l*fillClients >= requests || cl.failure != nil {
+						return
+					}
+					cl.fillOnce()
 				}
 			}
 		})
@@ -182,4 +184,14 @@ func fill(d dialect, s *spec, n int64) (int64, error) {
 		return pushed, fmt.Errorf("fill: %w", err)
 	}
 	return pushed, nil
+}
+
+// fillOnce pushes one batch of a fill.
+func (cl *client) fillOnce() {
+	n, err := cl.pushOnce()
+	if err != nil {
+		cl.failures, cl.failure = 1, err
+		return
+	}
+	cl.messages += int64(n)
 }

@@ -26,6 +26,8 @@ type runner struct {
 	target  *target // the server
 	compare *target // nil without --compare
 	log     io.Writer
+	// alive is an error when a server that was started has ended by itself.
+	alive func() error
 }
 
 // target is a server with its queue of the load being measured.
@@ -84,6 +86,7 @@ func (u *runner) connect(ctx context.Context) (stop func() error, err error) {
 	if !u.cmd.Spawn {
 		host, err := hostOf("url", u.cmd.URL)
 		u.target = &target{host: host, process: watch(u.cmd.PID)}
+		u.alive = func() error { return nil }
 		return stop, err
 	}
 	c, err := startServer(ctx, serverPlan{
@@ -92,7 +95,7 @@ func (u *runner) connect(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	u.target = &target{host: c.addr, process: c.process()}
+	u.target, u.alive = &target{host: c.addr, process: c.process()}, c.alive
 	return c.stop, nil
 }
 
@@ -143,7 +146,7 @@ func (u *runner) measure(ctx context.Context, l load) (*result, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := u.round(l, floor, i, res); err != nil {
+		if err := errors.Join(u.round(l, floor, i, res), u.alive()); err != nil {
 			return nil, err
 		}
 	}
@@ -262,7 +265,7 @@ func (u *runner) runTarget(t *target, l load, length time.Duration) (*outcome, e
 // fill adds messages to a queue.
 func (u *runner) fill(t *target, n int64) error {
 	s := t.spec
-	s.batch, s.names, s.delay = u.cmd.FillBatch, false, 0
+	s.batch, s.names, s.delay = min(u.cmd.FillBatch, max(1, int(n)/u.cmd.Queues)), false, 0
 	pushed, err := fill(u.d, &s, n)
 	t.filled += pushed
 	time.Sleep(settleTime)

@@ -30,7 +30,25 @@ type child struct {
 	addr  string
 	// took is the time from the start of the process until it served.
 	took time.Duration
-	done chan error
+	// exited is closed when the process has ended; err then says how.
+	exited chan struct{}
+	err    error
+}
+
+// wait notes the end of the process; it is called once, in a goroutine.
+func (c *child) wait() {
+	c.err = c.cmd.Wait()
+	close(c.exited)
+}
+
+// alive is an error once the process has ended, though nobody asked it to.
+func (c *child) alive() error {
+	select {
+	case <-c.exited:
+		return fmt.Errorf("the server that was started has ended: %v", c.cmd.ProcessState)
+	default:
+		return nil
+	}
 }
 
 func (c *child) process() *process { return &process{pid: c.cmd.Process.Pid} }
@@ -44,11 +62,12 @@ func (c *child) stop() error {
 		_ = c.cmd.Process.Kill()
 	}
 	select {
-	case err := <-c.done:
-		return err
+	case <-c.exited:
+		return c.err
 	case <-time.After(stopTimeout):
 		_ = c.cmd.Process.Kill()
-		return errors.Join(errors.New("server did not end in time"), <-c.done)
+		<-c.exited
+		return errors.Join(errors.New("server did not end in time"), c.err)
 	}
 }
 
@@ -79,7 +98,7 @@ func startFloor(ctx context.Context, plan floorPlan) (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c := &child{cmd: cmd, stdin: in, done: make(chan error, 1)}
+	c := &child{cmd: cmd, stdin: in, exited: make(chan struct{})}
 	if err := json.NewEncoder(in).Encode(plan); err != nil {
 		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
@@ -88,7 +107,7 @@ func startFloor(ctx context.Context, plan floorPlan) (*child, error) {
 		return nil, errors.Join(fmt.Errorf("start HTTP floor: %w", err), cmd.Process.Kill(), cmd.Wait())
 	}
 	c.addr = strings.TrimSpace(line)
-	go func() { c.done <- cmd.Wait() }()
+	go c.wait()
 	return c, nil
 }
 
@@ -130,7 +149,7 @@ func startServer(ctx context.Context, p serverPlan) (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c := &child{cmd: cmd, done: make(chan error, 1)}
+	c := &child{cmd: cmd, exited: make(chan struct{})}
 	ready := make(chan error, 1)
 	read := make(chan struct{})
 	go func() {
@@ -139,7 +158,7 @@ func startServer(ctx context.Context, p serverPlan) (*child, error) {
 	}()
 	go func() {
 		<-read // Wait closes the pipe, so all of it is read before
-		c.done <- cmd.Wait()
+		c.wait()
 	}()
 	select {
 	case err = <-ready:

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -231,6 +232,32 @@ func TestRefusedPushesAreFailures(t *testing.T) {
 	require.ErrorContains(t, err, "queued")
 }
 
+func TestFillIsEven(t *testing.T) {
+	var mu sync.Mutex
+	got := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		queue, _, _ := stringMember(body, `"queue"`)
+		mu.Lock()
+		got[string(queue)]++
+		mu.Unlock()
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `[{"status":"queued"},{"status":"queued"}]`)
+	}))
+	defer server.Close()
+	for _, queues := range []int{1, 2, 8, 13} {
+		clear(got)
+		s := &spec{host: server.Listener.Addr().String(), queue: "q", queues: queues, batch: 2, payload: 10, partitions: 1, groups: 1}
+		n, err := fill(queen{}, s, int64(queues)*16-1)
+		require.NoError(t, err)
+		require.EqualValues(t, queues*16, n)
+		require.Len(t, got, queues)
+		for queue, requests := range got {
+			require.Equal(t, 8, requests, queue)
+		}
+	}
+}
+
 func TestFloorAnswersTheSameBytesAndDecodes(t *testing.T) {
 	plan := floorPlan{Protocol: "queen", Single: true, Answers: map[operation]floorAnswer{
 		opPush: {Status: 201, Body: []byte(`[{"index":0}]`)}, opClaim: {Status: 200, Body: []byte(`{"success":true}`)},
@@ -260,7 +287,7 @@ func TestFloorAnswersTheSameBytesAndDecodes(t *testing.T) {
 
 func TestDurabilityFloorWaitsForItsWrites(t *testing.T) {
 	for _, k := range []kind{kindPush, kindSettle, kindBoth} {
-		perSecond, err := durabilityFloor(t.TempDir(), load{kind: k, batch: 10, clients: 4}, 100, 50*time.Millisecond)
+		perSecond, err := durabilityFloor(t.TempDir(), load{kind: k, batch: 10, clients: 4}, 100, 500*time.Millisecond)
 		require.NoError(t, err)
 		require.Positive(t, perSecond)
 	}
