@@ -127,7 +127,12 @@ func (e *Engine) Claim(ctx context.Context, p ClaimParams) (Claimed, error) {
 		e.giveBack(c)
 		return Claimed{}, WrapError(CodeCanceled, "claim", ctx.Err())
 	}
-	return e.deliver(ctx, c)
+	out, err := e.deliver(ctx, c)
+	if left := c.deadline.Sub(e.clock.Now()); CodeOf(err) == CodeNothing && left > 0 {
+		p.Wait = left // what it got was deleted before it could be read, so it waits on
+		return e.Claim(ctx, p)
+	}
+	return out, err
 }
 
 // newClaim checks the arguments and finds the queue; a nil claim without error is one that cannot match anything.

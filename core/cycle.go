@@ -47,7 +47,8 @@ type Cycled struct {
 }
 
 // Cycle pushes, writes records and settles one exclusive lease in one change set: one step of a stream processor. It is refused as a whole with
-// CodeNoPartition, CodeLeaseLost or CodeUnresolvable, and then nothing of it is stored. Cycles of one partition and group follow one another.
+// CodeNoPartition, CodeLeaseLost, CodeUnresolvable or, where it keeps its lease and what it names is settled, CodeCommitted, and then nothing
+// of it is stored. Cycles of one partition and group follow one another.
 func (e *Engine) Cycle(ctx context.Context, x CycleParams) (Cycled, error) {
 	if e.closing.Load() {
 		return Cycled{}, errClosed("cycle")
@@ -182,6 +183,9 @@ func (e *edit) cycleEnd(x *editBatch, a *CycleAck, done ackItem) (int64, error) 
 	switch {
 	case res.Err != nil:
 		return 0, res.Err
+	case off == 0 && a.Keep:
+		// The same step again, sent because its answer was lost: its pushes must not be stored twice.
+		return 0, &Error{Code: CodeCommitted, Op: "cycle", Item: -1}
 	case off == 0:
 		return x.First - 1, nil
 	default:

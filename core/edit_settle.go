@@ -333,6 +333,6 @@ func (e *edit) extend(lease uuid.UUID, until Time) (Time, bool) {
 func (e *edit) seek(first int64) {
 	e.batches, e.deleted, e.dropAll, e.keep = nil, nil, true, true
 	e.row.Exists = true
-	e.row.Frontier.Retries = 0
+	e.row.Frontier.Retries, e.row.Rest = 0, Rest{}
 	e.setFrontier(min(max(first, e.row.Log.Start), e.row.Log.Head+1) - 1)
 }

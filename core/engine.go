@@ -112,8 +112,8 @@ type Engine struct {
 	timer      func() bool
 	timerAt    Time
 	again      bool
-	// agedUpto is how far the sweep for old records has come, by kind.
-	agedUpto map[string]string
+	// agedUpto is how far the sweep for old stream state has come.
+	agedUpto string
 	// doubted are queues that a commit whose answer is lost may have changed.
 	doubted map[*entry]struct{}
 
@@ -135,7 +135,6 @@ func New(ctx context.Context, store Store, opts Options) (*Engine, error) {
 	e := &Engine{
 		opts: opts, store: store, clock: opts.Clock, log: opts.Logger,
 		active: map[*group]struct{}{}, discovery: map[*claimReq]struct{}{}, stopped: make(chan struct{}),
-		agedUpto: map[string]string{},
 	}
 	e.inbox.signal = make(chan struct{}, 1)
 	e.leases.init()

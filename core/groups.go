@@ -28,6 +28,9 @@ func (e *Engine) DeleteGroupEverywhere(ctx context.Context, group string, keep b
 }
 
 func (e *Engine) deleteGroups(ctx context.Context, entries func() []*entry, group string, keep bool) (out DeletedGroup, err error) {
+	if group == "" {
+		group = QueueModeGroup // an empty group of the store's Rows would be every group
+	}
 	ctx = context.WithoutCancel(ctx)
 	cerr := e.call(func() {
 		for _, en := range entries() {

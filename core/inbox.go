@@ -258,8 +258,8 @@ func (e *Engine) turn(ctx context.Context) int {
 		e.accept(ctx, c)
 	}
 	due := e.dueOps(ctx)
-	if len(due) > 0 && len(d.pushes) > 0 {
-		// What came back by its deadline stands before what is pushed after it.
+	if len(due) > 0 && len(d.pushes)+len(d.claims) > 0 {
+		// What came back by its deadline stands before what is pushed after it, and claims that came after it may have it.
 		e.updateOnly(ctx, due)
 		due = nil
 	}

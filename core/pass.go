@@ -70,6 +70,8 @@ type trial struct {
 	saved                                                   map[*edit]snapshot
 	segments, sources, schedule, unschedule, letters, drops int
 	registers, unregisters, records, order                  int
+	// fresh are the transaction ids that the request pushes.
+	fresh []freshKey
 }
 
 // attempt runs fn; if it fails, no row and no part of the change set that fn wrote stays.
@@ -95,6 +97,9 @@ func (p *pass) attempt(fn func() error) error {
 }
 
 func (p *pass) undo(t *trial) {
+	for _, k := range t.fresh {
+		delete(p.fresh, k)
+	}
 	for ed, s := range t.saved {
 		ed.rollback(s)
 	}

@@ -208,7 +208,8 @@ type SeekParams struct {
 	Queue string
 	// Partition limits the seek to one partition by name; "" is all.
 	Partition string
-	Group     string
+	// Group is the consumer group; "" means QueueModeGroup.
+	Group string
 	// ToEnd places the group after the last message; otherwise before the first one appended at or after At.
 	ToEnd bool
 	At    Time
@@ -219,6 +220,9 @@ func (e *Engine) Seek(ctx context.Context, x SeekParams) (int, error) {
 	en := e.cat.byName(x.Queue)
 	if en == nil {
 		return 0, noQueue("seek", x.Queue)
+	}
+	if x.Group == "" {
+		x.Group = QueueModeGroup
 	}
 	parts := en.partitions()
 	if x.Partition != "" {

@@ -55,18 +55,27 @@ func (e *Engine) Pause(_ context.Context, queue string, on bool) error {
 			en.held = true
 			return
 		}
-		e.inbox.mu.Lock()
-		e.inbox.pushes = append(en.heldPushes, e.inbox.pushes...)
-		e.inbox.ops = append(en.heldOps, e.inbox.ops...)
-		e.inbox.mu.Unlock()
-		en.heldPushes, en.heldOps = nil, nil
+		e.release(en)
 		e.post(func() { e.unhold(en) }) // drained together with what was held
 	})
+}
+
+// release puts what a queue holds back in front of what came later.
+func (e *Engine) release(en *entry) {
+	e.inbox.mu.Lock()
+	e.inbox.pushes = append(en.heldPushes, e.inbox.pushes...)
+	e.inbox.ops = append(en.heldOps, e.inbox.ops...)
+	e.inbox.mu.Unlock()
+	en.heldPushes, en.heldOps = nil, nil
 }
 
 // unhold lets a pass begin over everything that waited while a queue was held.
 func (e *Engine) unhold(en *entry) {
 	en.held = false
+	if len(en.heldPushes)+len(en.heldOps) > 0 {
+		e.release(en) // what came in the turn in which the release was asked for
+		e.inbox.wake()
+	}
 	en.heldCount[0].Store(0)
 	en.heldCount[1].Store(0)
 	for _, g := range en.groups {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -167,37 +166,88 @@ func (e *Engine) TraceNames(ctx context.Context, limit, offset int) ([]TraceName
 	return page(out, limit, offset), len(out), err
 }
 
-// agedRecords are looked through for old ones in turn, a few at each sweep.
-const agedRecords = 500
+// Bounds of what one sweep does about old records: states that it looks at, and traces that it deletes, so many in one commit.
+const (
+	agedStates = 100
+	agedTraces = 500
+	agedRounds = 10
+)
 
 // ageRecords deletes traces and stream state that nobody has written for longer than the settings allow.
 func (e *Engine) ageRecords(ctx context.Context, now Time) {
-	for _, k := range []struct {
-		kind string
-		age  time.Duration
-	}{
-		{recordTrace, e.opts.TraceAge},
-		{recordTraceMessage, e.opts.TraceAge},
-		{recordTraceName, e.opts.TraceAge},
-		{recordStreamState, e.opts.StateAge},
-	} {
-		list, err := e.store.ListRecords(ctx, ListRecordsParams{Kind: k.kind, After: e.agedUpto[k.kind], Limit: agedRecords})
-		if err != nil {
-			e.log.ErrorContext(ctx, "old records cannot be listed", "kind", k.kind, "error", err)
-			continue
-		}
-		e.agedUpto[k.kind] = ""
-		if len(list) == agedRecords {
-			e.agedUpto[k.kind] = list[len(list)-1].Name
-		}
-		old := list[:0]
-		for i := range list {
-			if list[i].At != 0 && list[i].At.Add(k.age) <= now {
-				old = append(old, list[i])
+	if err := e.ageTraces(ctx, now); err != nil {
+		e.log.ErrorContext(ctx, "old traces cannot be deleted", "error", err)
+	}
+	if err := e.ageStates(ctx, now); err != nil {
+		e.log.ErrorContext(ctx, "old stream state cannot be deleted", "error", err)
+	}
+}
+
+// ageTraces deletes the oldest traces: their ids ascend with time, so that one look tells whether there is anything to do.
+func (e *Engine) ageTraces(ctx context.Context, now Time) error {
+	for range agedRounds {
+		limit := 1
+		var old []Record
+		for {
+			list, err := e.store.ListRecords(ctx, ListRecordsParams{Kind: recordTrace, Limit: limit})
+			if err != nil {
+				return err
 			}
+			old = old[:0]
+			for i := range list {
+				if list[i].At.Add(e.opts.TraceAge) <= now {
+					old = append(old, list[i])
+				}
+			}
+			if len(old) == 0 {
+				return nil
+			}
+			if limit == agedTraces {
+				break
+			}
+			limit = agedTraces
 		}
-		if err := e.deleteRecords(ctx, old); err != nil {
-			e.log.ErrorContext(ctx, "old records cannot be deleted", "kind", k.kind, "error", err)
+		var gone []Record
+		for i := range old {
+			gone = append(gone, traceRecords(&old[i])...)
+		}
+		if err := e.deleteRecords(ctx, gone); err != nil || len(old) < agedTraces {
+			return err
 		}
 	}
+	return nil
+}
+
+// traceRecords returns the names of a trace's records.
+func traceRecords(r *Record) []Record {
+	out := []Record{{Kind: recordTrace, Name: r.Name}}
+	var t Trace
+	head, _, _ := bytes.Cut(r.Value, []byte("\n"))
+	if json.Unmarshal(head, &t) != nil {
+		return out
+	}
+	out = append(out, Record{Kind: recordTraceMessage, Name: messageAddress(t.Partition, t.TransactionID) + r.Name})
+	for _, name := range t.Names {
+		out = append(out, Record{Kind: recordTraceName, Name: name + traceSeparator + r.Name})
+	}
+	return out
+}
+
+// ageStates looks at a few states at a time, in turn.
+func (e *Engine) ageStates(ctx context.Context, now Time) error {
+	list, err := e.store.ListRecords(ctx, ListRecordsParams{Kind: recordStreamState, After: e.agedUpto, Limit: agedStates})
+	if err != nil {
+		return err
+	}
+	e.agedUpto = ""
+	if len(list) == agedStates {
+		e.agedUpto = list[len(list)-1].Name
+	}
+	var old []Record
+	for i := range list {
+		if list[i].At.Add(e.opts.StateAge) <= now {
+			old = append(old, list[i])
+		}
+	}
+	return e.deleteRecords(ctx, old)
 }

@@ -144,6 +144,9 @@ func (p *pass) pushAll(r *pushReq, refuse bool) ([]landing, error) {
 					continue
 				}
 				p.fresh[k] = m.ID
+				if p.trial != nil {
+					p.trial.fresh = append(p.trial.fresh, k)
+				}
 			}
 			seg := NewSegment{Partition: g.part.Key, Know: -1}
 			seg.Add(&m)

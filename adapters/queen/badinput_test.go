@@ -21,6 +21,13 @@ var bodyRoutes = map[string]string{
 	"/api/v1/ack/batch":   `{"acknowledgments":[{"transactionId":"t","partitionId":"p"}]}`,
 	"/api/v1/transaction": `{"operations":[{"type":"push","queue":"made","payload":1}]}`,
 	"/api/v1/configure":   `{"queue":"made"}`,
+
+	"/api/v1/traces":                          `{"transactionId":"t","partitionId":"0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90","data":{}}`,
+	"/api/v1/consumer-groups/g/subscription":  `{"subscriptionTimestamp":"2026-01-02T03:04:05Z"}`,
+	"/api/v1/consumer-groups/g/queues/q/seek": `{"toEnd":true}`,
+	"/streams/v1/queries":                     `{"name":"n","source_queue":"q","config_hash":"h"}`,
+	"/streams/v1/state/get":                   `{"query_id":"0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90","partition_id":"0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90"}`,
+	"/streams/v1/cycle":                       `{"query_id":"0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90","partition_id":"0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90"}`,
 }
 
 func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
@@ -58,6 +65,8 @@ func TestWrongTypesAreRefused(t *testing.T) {
 	for _, wrong := range []string{`7`, `-1e99`, `true`, `{}`, `[1]`, `""`} {
 		for path, key := range map[string]string{
 			"/api/v1/push": "items", "/api/v1/ack": "transactionId", "/api/v1/ack/batch": "acknowledgments", "/api/v1/transaction": "operations",
+			"/api/v1/traces": "transactionId", "/streams/v1/queries": "name", "/streams/v1/state/get": "query_id", "/streams/v1/cycle": "partition_id",
+			"/api/v1/consumer-groups/g/queues/q/seek": "timestamp", "/api/v1/consumer-groups/g/subscription": "subscriptionTimestamp",
 		} {
 			r := b.do(t, http.MethodPost, path, fmt.Sprintf(`{%q:%s}`, key, wrong))
 			assert.Equal(t, http.StatusBadRequest, r.status, "%s %s: %s", path, wrong, r.body)

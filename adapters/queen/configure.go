@@ -24,6 +24,10 @@ func (s *server) configure(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	if o := &q.Options.Queen; !o.RetentionEnabled && (o.RetentionSeconds > 0 || o.CompletedSeconds > 0) {
+		// The Go client and queenctl can set these but not the switch (protocol §9, 14).
+		s.logger.WarnContext(c.Request.Context(), "retention options have no effect without retentionEnabled", "queue", q.Name)
+	}
 	answer(c.Writer, http.StatusOK, func(b []byte) []byte {
 		b = appendBoolField(append(b, '{'), "configured", true)
 		b = appendIDField(b, "queueId", q.ID)

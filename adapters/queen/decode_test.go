@@ -18,7 +18,9 @@ func TestDecodePush(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, items, 4)
 	const spaced = `{ "b":1.50, "a" : "<&>" }`
-	assert.Equal(t, spaced, string(items[0].payload))
+	if got := string(items[0].payload); got != spaced {
+		t.Errorf("the payload is %s", got)
+	}
 	assert.Equal(t, "Default", items[0].partition)
 	assert.Equal(t, "null", string(items[1].payload))
 	assert.Equal(t, "Default", items[1].partition)

@@ -23,7 +23,6 @@ type dlqParams struct {
 	queue, partition, group string
 	from, to                core.Time
 	limit, offset           int
-	hasQueue                bool
 }
 
 var dlqNames = map[string]bool{
@@ -39,7 +38,7 @@ func parseDLQ(query string) (dlqParams, error) {
 func (p *dlqParams) set(name, value string) error {
 	switch name {
 	case "queue":
-		p.queue, p.hasQueue = value, true
+		p.queue = value
 	case "partition":
 		p.partition = value
 	case "consumerGroup":

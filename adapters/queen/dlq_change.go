@@ -104,7 +104,7 @@ func (s *server) purgeDeadLetters(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if !p.hasQueue {
+	if p.queue == "" {
 		answer(c.Writer, http.StatusBadRequest, func(b []byte) []byte {
 			return append(b, `{"success":false,"error":"queue is required"}`...)
 		})

@@ -187,7 +187,7 @@ func (w *modelWorker) ack(group int, lease string, items []modelAck) {
 	}
 	var out []acked
 	w.m.call(w.t, http.MethodPost, "/api/v1/ack/batch", `{"consumerGroup":"`+modelGroups[group]+`","acknowledgments":[`+strings.Join(list, ",")+`]}`, &out)
-	want := make([]string, len(items), max(len(items), len(out)))
+	want := make([]string, len(items))
 	for first := 0; first < len(items); {
 		last := first
 		for last < len(items) && items[last].part == items[first].part {
@@ -200,91 +200,14 @@ func (w *modelWorker) ack(group int, lease string, items []modelAck) {
 		w.m.fault(w.t, "ack: %d answers for %d items", len(out), len(items))
 		return
 	}
-	for i, a := range out {
+	for i, it := range items {
+		a := out[i]
 		got := fmt.Sprint(a.Success, a.LeaseReleased, a.DLQ, a.Noop, " ", a.text())
 		if got != want[i] {
-			w.m.fault(w.t, "ack of %s as %s under %q by %s: %s, want %s", items[i].id, items[i].status, lease, modelGroups[group], got, want[i])
+			w.m.fault(w.t, "ack of %s as %s under %q by %s: %s, want %s", it.id, it.status, lease, modelGroups[group], got, want[i])
 		}
 	}
 	w.m.count("acknowledged", len(items))
-}
-
-// settle applies one call's acknowledgements of one partition to the model and returns the answers that the rules demand.
-func (m *model) settle(group int, lease string, items []modelAck) []string {
-	row := &items[0].part.rows[group]
-	out := make([]string, len(items))
-	fail := func(text string) []string {
-		for i := range out {
-			out[i] = fmt.Sprint(false, false, false, false, " ", text)
-		}
-		m.count("refused: "+text, len(items))
-		return out
-	}
-	live := row.live(m.clock.Now())
-	if lease != "" && (!live || row.lease != lease) {
-		return fail(leaseLost)
-	}
-	s, c, worst := -1, -1, 0
-	strength := map[string]int{"retry": 1, "failed": 2, "dlq": 3}
-	state := make([]string, len(items))
-	for i, it := range items {
-		switch n := strength[it.status]; {
-		case it.index < row.cursor && n == 0:
-			state[i] = "noop"
-		case it.index < row.cursor:
-			state[i] = "committed"
-		case n > 0 && (s < 0 || it.index < s):
-			s, worst = it.index, n
-		case n > 0 && it.index == s:
-			worst = max(worst, n)
-		}
-	}
-	for i, it := range items {
-		if state[i] == "" && it.status == "completed" && (s < 0 || it.index < s) {
-			c = max(c, it.index)
-		}
-	}
-	row.cursor = max(row.cursor, c+1, s)
-	released, dead := false, false
-	switch {
-	case s >= 0 && worst == 1, s >= 0 && worst == 2 && row.retries < modelRetryLimit:
-		released = true
-		row.retries += worst - 1
-	case s >= 0:
-		released, dead = true, true
-		m.letter(group, items, s, row.retries)
-		row.cursor, row.retries = s+1, 0
-	case live && row.cursor >= row.end:
-		released = true
-		row.retries = 0
-	}
-	if released {
-		row.lease = ""
-	}
-	for i, it := range items {
-		switch state[i] {
-		case "noop":
-			out[i] = fmt.Sprint(true, false, false, true, " ")
-		case "committed":
-			out[i] = fmt.Sprint(false, false, false, false, " ", committed)
-		default:
-			out[i] = fmt.Sprint(true, released, dead && it.index == s && it.status != "completed", false, " ")
-		}
-	}
-	return out
-}
-
-// letter notes a dead letter: its text is that of the first item that speaks of the message.
-func (m *model) letter(group int, items []modelAck, s, retries int) {
-	for _, it := range items {
-		if it.index == s && it.status != "completed" {
-			m.mu.Lock()
-			m.letters[letterKey(modelGroups[group], it.part.name, it.id, it.text, retries)]++
-			m.counts["dead-lettered"]++
-			m.mu.Unlock()
-			return
-		}
-	}
 }
 
 // extend prolongs a lease, live or not.

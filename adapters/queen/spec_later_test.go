@@ -168,10 +168,20 @@ func ruleUnknownFamilies(t *testing.T, b *broker) {
 	for _, target := range [][2]string{
 		{"GET", "/api/v1/kv/x"},
 		{"POST", "/api/v1/kv/put"},
-		{"POST", "/api/v1/timers"}, {"DELETE", "/api/v1/timers/1"}, {"POST", "/api/v1/ephemeral/q/publish"},
-		{"GET", "/api/v1/ephemeral/q"}, {"GET", "/api/v1/fetch"}, {"GET", "/api/v1/partitions/changed"}, {"GET", "/api/v1/resources/kv/x"}, {"GET", "/api/v1/system/kv-timers"},
-		{"DELETE", "/api/v1/queues/q/clear"}, {"GET", "/api/v1/resources/partitions"}, {"POST", "/api/v1/messages/p/t/dlq"}, {"POST", "/api/v1/stream/poll"},
-		{"POST", "/api/v1/consumer-groups/replay"}, {"POST", "/api/login"},
+		{"POST", "/api/v1/timers"},
+		{"DELETE", "/api/v1/timers/1"},
+		{"POST", "/api/v1/ephemeral/q/publish"},
+		{"GET", "/api/v1/ephemeral/q"},
+		{"GET", "/api/v1/fetch"},
+		{"GET", "/api/v1/partitions/changed"},
+		{"GET", "/api/v1/resources/kv/x"},
+		{"GET", "/api/v1/system/kv-timers"},
+		{"DELETE", "/api/v1/queues/q/clear"},
+		{"GET", "/api/v1/resources/partitions"},
+		{"POST", "/api/v1/messages/p/t/dlq"},
+		{"POST", "/api/v1/stream/poll"},
+		{"POST", "/api/v1/consumer-groups/replay"},
+		{"POST", "/api/login"},
 	} {
 		r := b.do(t, target[0], target[1], "")
 		assert.Equal(t, 404, r.status, target)

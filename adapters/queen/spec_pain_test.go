@@ -154,6 +154,8 @@ func painOddStatus(t *testing.T, b *broker) {
 	p := b.pop(t, "/queue/q")
 	assert.True(t, b.ack(t, "", p.PartitionID, p.LeaseID, "1=complete")[0].LeaseReleased, "counts as failed")
 	assert.Contains(t, oddLog.String(), "unknown status")
+	b.configure(t, "kept", `"retentionSeconds":60`)
+	assert.Contains(t, oddLog.String(), "no effect without retentionEnabled", "and so is retention that is not switched on")
 	require.NoError(t, b.engine.Shutdown(t.Context()))
 	r := b.do(t, http.MethodPost, "/api/v1/push", `{"items":[{"queue":"q","payload":1}]}`)
 	assert.Equal(t, 500, r.status, "a fault is no success")

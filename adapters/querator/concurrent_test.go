@@ -121,3 +121,19 @@ func TestManyClientsOfBothFamilies(t *testing.T) {
 	require.Equal(t, c.want, c.done.Load())
 	require.NotContains(t, f.ok("/v1/queue.stats", `{"queue_name":"q"}`).body, `"total"`)
 }
+
+// A request that comes in the moment in which a queue is released is not held for ever.
+func TestNothingIsLeftBehindWhenAPausedQueueIsReleased(t *testing.T) {
+	f := newFixture(t, querator.Options{})
+	for round := range 200 {
+		name := fmt.Sprintf("q%d", round)
+		f.create(name)
+		require.NoError(t, f.engine.Pause(t.Context(), name, true))
+		waiter := f.later(t.Context(), "/v1/queue.lease", leaseBody(name, "c", 1, "1m"))
+		f.waiting(name, 1)
+		produced := f.later(t.Context(), "/v1/queue.produce", `{"queue_name":"`+name+`","request_timeout":"1m","items":[{"utf8":"x"}]}`)
+		require.NoError(t, f.engine.Pause(t.Context(), name, false))
+		require.Equal(t, 200, soon(t, produced).status)
+		require.Len(t, soon(t, waiter).items(t), 1)
+	}
+}

@@ -41,7 +41,7 @@ func (s *failingStore) Update(ctx context.Context, p core.UpdateParams, fn func(
 // Outcome tells that no lost commit took place.
 func (s *failingStore) Outcome(context.Context, uuid.UUID) (bool, error) { return false, nil }
 
-func TestStoreFailures(t *testing.T) {
+func TestNothingThatIsNotStoredIsAcknowledged(t *testing.T) {
 	for code, want := range map[core.Code]string{
 		core.CodeUnavailable: `{"code":454,"code_text":"Retry Request","message":"internal error, try your request again"}`,
 		core.CodeFull:        `{"code":453,"code_text":"Request Failed","message":"request failed; the server's storage is full"}`,

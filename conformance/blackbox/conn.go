@@ -56,7 +56,7 @@ func NewConn() *Conn {
 	return &Conn{&http.Client{
 		Transport: &http.Transport{
 			Proxy: nil, MaxIdleConnsPerHost: 256, DisableCompression: true, IdleConnTimeout: time.Minute,
-			ExpectContinueTimeout: time.Second,
+			ExpectContinueTimeout: 30 * time.Second,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

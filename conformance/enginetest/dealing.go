@@ -276,9 +276,13 @@ func dealDiscovery(r *rig) {
 	r.pushTo("mail.send", "a")
 	r.pushTo("mail.read", "b")
 	r.pushTo("news.send", "c")
-	got := r.claim(discovery("mail", "", 10, 0)).payloads()
-	got = append(got, r.claim(discovery("mail", "", 10, 0)).payloads()...)
-	require.ElementsMatch(r.t, []string{"a", "b"}, got)
+	b := r.claim(discovery("mail", "", 10, 0))
+	require.ElementsMatch(r.t, []string{"a", "b"}, b.payloads())
+	for _, cp := range b.Partitions {
+		for i := range cp.Messages {
+			require.Equal(r.t, b.lease, cp.Messages[i].Lease, "one lease covers the queues of a call")
+		}
+	}
 	require.Equal(r.t, []string{"c"}, r.claim(discovery("", "send", 10, 0)).payloads())
 	require.Empty(r.t, r.claim(discovery("mail", "send", 10, 0)).payloads())
 	require.Empty(r.t, r.claim(discovery("none", "", 10, 0)).payloads())
@@ -303,9 +307,9 @@ func dealDiscoveryNew(r *rig) {
 	r.pushTo("late.comer", "y")
 	require.Equal(r.t, []string{"y"}, c.answer().payloads())
 
-	d := r.begin(discovery("late", "", 10, 3*time.Second))
-	r.eventually(func() bool { return r.clock.Next() == core.TimeOf(epoch).Add(3*time.Second) }, "the discovery does not wait")
-	r.clock.Advance(3 * time.Second)
+	d := r.begin(discovery("late", "", 10, 4*time.Second))
+	r.eventually(func() bool { return r.clock.Next() == core.TimeOf(epoch).Add(4*time.Second) }, "the discovery does not wait")
+	r.clock.Advance(4 * time.Second)
 	require.Equal(r.t, core.CodeNothing, d.code())
 }
 

@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"context"
+	"flag"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,11 +39,37 @@ func TestDealing(t *testing.T)       { overStores(t, enginetest.Dealing) }
 func TestSubscribing(t *testing.T)   { overStores(t, enginetest.Subscribing) }
 func TestLinearizable(t *testing.T)  { overStores(t, enginetest.Linearizable) }
 func TestMeeting(t *testing.T)       { overStores(t, enginetest.Meeting) }
-func TestProperty(t *testing.T)      { overStores(t, enginetest.Property) }
+func TestRestarting(t *testing.T)    { overStores(t, enginetest.Restarting) }
+func TestLarge(t *testing.T)         { overStores(t, enginetest.Large) }
+func TestStorm(t *testing.T)         { overStores(t, enginetest.Storm) }
+func TestResting(t *testing.T)       { overStores(t, enginetest.Resting) }
+func TestBuffering(t *testing.T)     { overStores(t, enginetest.Buffering) }
 func TestTransactions(t *testing.T)  { overStores(t, enginetest.Transactions) }
 func TestDeleting(t *testing.T)      { overStores(t, enginetest.Deleting) }
 func TestFaults(t *testing.T)        { overStores(t, enginetest.Faults) }
 func TestDeduplication(t *testing.T) { overStores(t, enginetest.Deduplication) }
+
+// TestProperty runs more sequences where they are quick, unless the command line says how many.
+func TestProperty(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			limit(t, "rapid.checks", map[string]string{"memory": "1000", "sqlite": "40"}[name])
+			limit(t, "rapid.steps", "50")
+			enginetest.Property(t, open)
+		})
+	}
+}
+
+// limit sets a flag that the command line left as it was, for one test.
+func limit(t *testing.T, name, value string) {
+	t.Helper()
+	f := flag.Lookup(name)
+	if f.Value.String() != f.DefValue {
+		return
+	}
+	require.NoError(t, f.Value.Set(value))
+	t.Cleanup(func() { require.NoError(t, f.Value.Set(f.DefValue)) })
+}
 
 func BenchmarkEngine(b *testing.B) {
 	for name, open := range map[string]func(*testing.B) core.Store{

@@ -27,6 +27,7 @@ func Faults(t *testing.T, open Open) {
 		"a read of transaction ids that fails":     faultHeaders,
 		"a delayed push that is not stored":        faultDelayed,
 		"a commit whose outcome is not known":      faultUnknown,
+		"a refused transaction and its ids":        faultRefused,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h *hooked
@@ -305,4 +306,33 @@ func faultUnknown(r *rig, h *hooked) {
 	require.Equal(r.t, core.PushQueued, out[0].Status)
 	require.Equal(r.t, "d", r.statuses("a"))
 	require.Equal(r.t, []string{"a"}, r.pop("q", "", 10).names())
+}
+
+// faultRefused has a refused transaction and another with the same transaction id meet in one pass, in either order.
+func faultRefused(r *rig, h *hooked) {
+	r.push("q", 1, 1)
+	b := r.pop("q", "", 1)
+	part := r.partition("q").ID
+	r.clock.Advance(time.Minute) // the lease is over, so that its acknowledgement refuses a transaction
+	const rounds = 12
+	for i := range rounds {
+		name := fmt.Sprint("x", i)
+		reached, release := h.hold()
+		go r.Seek(context.Background(), core.SeekParams{Queue: "q", Group: "other", ToEnd: true}) //nolint:errcheck // it only keeps the engine busy
+		<-reached
+		refused, stored := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := r.transact(core.TransactParams{Pushes: named(name, "1"), Acks: []core.Ack{{Partition: part, TransactionID: "m1", Lease: b.lease}}})
+			refused <- err
+		}()
+		go func() {
+			_, err := r.transact(core.TransactParams{Pushes: named(name, "2")})
+			stored <- err
+		}()
+		time.Sleep(2 * time.Millisecond) // both wait for the commit that is held
+		release()
+		require.Contains(r.t, []core.Code{core.CodeLeaseLost, core.CodeDuplicate}, core.CodeOf(<-refused))
+		require.NoError(r.t, <-stored, "what a refused transaction would have pushed is not there")
+	}
+	require.EqualValues(r.t, 1+rounds, r.pending("q", ""))
 }

@@ -23,6 +23,7 @@ func Subscribing(t *testing.T, open Open) {
 		"counts of a new group":                   subscribeCounts,
 		"delayed messages reach a new group":      subscribeDelayed,
 		"a group that is deleted and comes again": subscribeAgain,
+		"no group is queue mode":                  subscribeNoGroup,
 	})
 }
 
@@ -158,4 +159,22 @@ func subscribeAgain(r *rig) {
 	require.NoError(r.t, err)
 	require.Equal(r.t, 1, out.Registrations)
 	require.Equal(r.t, []string{"m1", "m2", "m3"}, r.claim(subscription("g", false, 0)).names())
+}
+
+// subscribeNoGroup seeks and deletes without a group: that is queue mode, as for a claim, and never every group.
+func subscribeNoGroup(r *rig) {
+	r.push("q", 1, 3)
+	for _, g := range []string{"", "g"} {
+		b := r.pop("q", g, 3)
+		require.True(r.t, r.ack("q", g, b.lease, "m3", core.AckCompleted).Released)
+	}
+	_, err := r.Seek(context.Background(), core.SeekParams{Queue: "q", At: 1})
+	require.NoError(r.t, err)
+	require.Empty(r.t, r.pop("q", "g", 3).names())
+	require.Equal(r.t, []string{"m1", "m2", "m3"}, r.pop("q", "", 3).names())
+	out, err := r.DeleteGroup(context.Background(), "q", "", false)
+	require.NoError(r.t, err)
+	require.Equal(r.t, 1, out.Partitions)
+	require.Empty(r.t, r.pop("q", "g", 3).names())
+	require.Equal(r.t, []string{"m1", "m2", "m3"}, r.pop("q", "", 3).names())
 }

@@ -104,7 +104,7 @@ type chaos struct {
 func newChaos(t *testing.T, seed uint64) *chaos {
 	t.Helper()
 	c := &chaos{T: t, rnd: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), now: core.TimeOf(coretest.Start)} //nolint:gosec // a test
-	c.s = open(t, c.dir, sqlite.Options{CacheBytes: 10_000})
+	c.open()
 	t.Cleanup(func() { _ = c.s.Close() })
 	q := core.PutQueueParams{Queue: coretest.Queue(1, "q", c.now), Now: c.now}
 	for i := range 3 {
@@ -118,6 +118,12 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		c.keys = append(c.keys, list[i].Key)
 	}
 	return c
+}
+
+func (c *chaos) open() {
+	c.Helper()
+	c.s = open(c.T, c.dir, sqlite.Options{CacheBytes: 10_000})
+	require.NoError(c, c.s.NoSync())
 }
 
 func (c *chaos) key() core.PartitionKey { return c.keys[c.rnd.IntN(len(c.keys))] }
@@ -142,7 +148,7 @@ func (c *chaos) step() {
 	case 7:
 		if c.rnd.IntN(4) == 0 {
 			require.NoError(c, c.s.Close())
-			c.s = open(c.T, c.dir, sqlite.Options{CacheBytes: 10_000})
+			c.open()
 		}
 	default:
 		c.push()

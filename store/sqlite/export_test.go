@@ -7,6 +7,9 @@ func (s *Store) SetFault(f func(point string) error) {
 	s.fault = f
 }
 
+// NoSync makes commits not wait for the disk: tests that copy files of a running process need no more than the writes.
+func (s *Store) NoSync() error { return s.db.exec("PRAGMA synchronous = OFF") }
+
 // WriteIndex writes the segment index now, and not when enough has come together.
 func (s *Store) WriteIndex() error { return s.writeIndex() }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/leasehold/leasehold/core"
@@ -14,22 +15,25 @@ const smallBody = "16384"
 
 // readStatements are the prepared reads of segments. Those by many row ids exist in three widths.
 type readStatements struct {
-	segments, refs [len(widths)]*sql.Stmt
-	part           *sql.Stmt
+	segments, headers, refs [len(widths)]*sql.Stmt
+	part                    *sql.Stmt
 }
 
 var widths = [...]int{1, 8, 64}
 
 // The columns that reads of segments return.
 const (
-	segmentColumns = `id, partition, first, count, appended_at, before_messages, before_bytes, before_created, header,
-		CASE WHEN length(body) <= ` + smallBody + ` THEN body END`
-	refColumns = "id, partition, first, count, appended_at, expires"
+	headerColumns  = "id, partition, first, count, appended_at, before_messages, before_bytes, before_created, header"
+	segmentColumns = headerColumns + ", CASE WHEN length(body) <= " + smallBody + " THEN body END"
+	refColumns     = "id, partition, first, count, appended_at, expires"
 )
 
 func (r *readStatements) prepare(ctx context.Context, db *sql.DB) (err error) {
 	for i, n := range widths {
 		if r.segments[i], err = byID(ctx, db, segmentColumns, n); err != nil { //nolint:sqlclosecheck // close does
+			return err
+		}
+		if r.headers[i], err = byID(ctx, db, headerColumns+", NULL", n); err != nil { //nolint:sqlclosecheck // close does
 			return err
 		}
 		if r.refs[i], err = byID(ctx, db, refColumns, n); err != nil { //nolint:sqlclosecheck // close does
@@ -47,7 +51,7 @@ func byID(ctx context.Context, db *sql.DB, columns string, n int) (*sql.Stmt, er
 }
 
 func (r *readStatements) close() {
-	for _, s := range append(append(r.segments[:], r.refs[:]...), r.part) {
+	for _, s := range slices.Concat(r.segments[:], r.headers[:], r.refs[:], []*sql.Stmt{r.part}) {
 		if s != nil {
 			_ = s.Close() // the connections go right after
 		}
@@ -95,7 +99,11 @@ func segmentsAt(db *database, c *cache, key core.PartitionKey, places []place) (
 		return out, nil
 	}
 	found := make(map[int64]*cached, len(missing))
-	err := db.rowsIn(&db.reads.segments, missing, func(r *sql.Rows) error {
+	statements, scan := &db.reads.segments, len(missing) > widths[len(widths)-1]
+	if scan { // somebody looks at a whole log: that is no reason to read its bodies, or to keep it
+		statements = &db.reads.headers
+	}
+	err := db.rowsIn(statements, missing, func(r *sql.Rows) error {
 		e := &cached{}
 		b := &e.bare
 		err := r.Scan(&e.row, &b.Partition, &b.First, &e.count, &b.AppendedAt, &b.Before.Messages, &b.Before.Bytes,
@@ -118,8 +126,10 @@ func segmentsAt(db *database, c *cache, key core.PartitionKey, places []place) (
 			kept = append(kept, e)
 		}
 	}
-	for _, e := range found {
-		c.put(e)
+	if !scan {
+		for _, e := range found {
+			c.put(e)
+		}
 	}
 	return kept, nil
 }

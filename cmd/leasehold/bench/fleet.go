@@ -167,10 +167,11 @@ func fill(d dialect, s *spec, n int64) (int64, error) {
 			defer cl.c.close()
 			for first := int64(i); cl.failure == nil; first += round {
 				for l := range int64(len(cl.lanes)) {
-					if first+l*fillClients >= requests || cl.failure != nil {
+					request := first + l*fillClients
+					if request >= requests || cl.failure != nil {
 						return
 					}
-					cl.fillOnce()
+					cl.fillOnce(request / int64(max(1, s.queues)))
 				}
 			}
 		})
@@ -186,8 +187,12 @@ func fill(d dialect, s *spec, n int64) (int64, error) {
 	return pushed, nil
 }
 
-// fillOnce pushes one batch of a fill.
-func (cl *client) fillOnce() {
+// fillOnce pushes one batch of a fill, to the partition whose turn it is, so
+// that each gets its share.
+func (cl *client) fillOnce(turn int64) {
+	if t := cl.lanes[cl.lane].push; t.partitions > 1 {
+		t.partition = uint64(turn) % t.partitions //nolint:gosec // not negative
+	}
 	n, err := cl.pushOnce()
 	if err != nil {
 		cl.failures, cl.failure = 1, err

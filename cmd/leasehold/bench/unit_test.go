@@ -238,8 +238,9 @@ func TestFillIsEven(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		queue, _, _ := stringMember(body, `"queue"`)
+		partition, _, _ := stringMember(body, `"partition"`)
 		mu.Lock()
-		got[string(queue)]++
+		got[string(queue)+" "+string(partition)]++
 		mu.Unlock()
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, `[{"status":"queued"},{"status":"queued"}]`)
@@ -247,13 +248,13 @@ func TestFillIsEven(t *testing.T) {
 	defer server.Close()
 	for _, queues := range []int{1, 2, 8, 13} {
 		clear(got)
-		s := &spec{host: server.Listener.Addr().String(), queue: "q", queues: queues, batch: 2, payload: 10, partitions: 1, groups: 1}
+		s := &spec{host: server.Listener.Addr().String(), queue: "q", queues: queues, batch: 2, payload: 10, partitions: 4, groups: 1}
 		n, err := fill(queen{}, s, int64(queues)*16-1)
 		require.NoError(t, err)
 		require.EqualValues(t, queues*16, n)
-		require.Len(t, got, queues)
-		for queue, requests := range got {
-			require.Equal(t, 8, requests, queue)
+		require.Len(t, got, 4*queues)
+		for place, requests := range got {
+			require.Equal(t, 2, requests, place)
 		}
 	}
 }
