@@ -4,7 +4,7 @@ FUZZTIME ?= 5s
 BENCHTIME ?= 1s
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build test race lint fmt fuzz bench kill mixed readme ci clean
+.PHONY: build test race lint fmt fuzz bench kill mixed model paragraphs readme ci clean
 
 build: ## a static binary in bin/leasehold
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X github.com/leasehold/leasehold/cmd/leasehold/app.Version=$(VERSION)' -o bin/leasehold ./cmd/leasehold
@@ -32,6 +32,12 @@ kill: ## kill -9 under load, 20 times
 
 mixed: ## exclusive and shared consumers on one queue for a minute
 	LEASEHOLD_MIXED_TIME=60s $(GO) test -count 1 -v -timeout 10m -run Mixed ./conformance/...
+
+model: ## Queen's rules against a model for ten minutes
+	LEASEHOLD_QUEEN_MODEL_TIME=10m $(GO) test -count 1 -v -timeout 40m -run TestModel ./adapters/queen
+
+paragraphs: ## which paragraphs of Queen's protocol the tests cover
+	$(GO) test -count 1 -v -run TestParagraphs ./adapters/queen
 
 readme: ## every command of README.md against a server that it starts
 	.ci/readme.sh

@@ -1,12 +1,11 @@
 package core
 
 import (
-	"container/heap"
-	"time"
-
 	"cmp"
+	"container/heap"
 	"context"
 	"slices"
+	"time"
 )
 
 // Bounds of what one group's claims lock in one pass.
@@ -214,17 +213,6 @@ func (p *pass) inVain(ed *edit) {
 		p.vain = map[RowKey]bool{}
 	}
 	p.vain[ed.row.Key] = true
-}
-
-// putBack returns the rows and claims of a plan whose commit failed.
-func (e *Engine) putBack(pl *plan) {
-	for _, h := range pl.rows {
-		e.offer(h)
-	}
-	e.returnClaims(pl)
-	if len(pl.group.waiting) > 0 && len(pl.group.ready) > 0 {
-		e.active[pl.group] = struct{}{}
-	}
 }
 
 // returnClaims puts the claims of a plan back to the front of their line.

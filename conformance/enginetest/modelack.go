@@ -132,7 +132,7 @@ func (l *modelLog) settleUpto(r *modelRow, upto int64, before func(int64) core.R
 	}
 	l.each(r, func(off int64, c *copyOf) {
 		shared := c.standing == held && !c.exclusive
-		if off <= upto && !(c.tail() && c.standing != fresh) && (!shared || off == upto) {
+		if off <= upto && (!c.tail() || c.standing == fresh) && (!shared || off == upto) {
 			c.standing = settled
 			delete(r.ghosts, off)
 		}

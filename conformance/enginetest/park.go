@@ -83,7 +83,7 @@ func (c *parked) names() []string {
 	c.r.t.Helper()
 	a := c.answer()
 	require.NoError(c.r.t, a.err)
-	return a.batch.names()
+	return a.names()
 }
 
 // code returns the code of the error that the claim ended with.

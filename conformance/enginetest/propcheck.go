@@ -69,23 +69,28 @@ func (w *world) checkRow(t *rapid.T, l *modelLog, g string) {
 			require.True(t, gone || c.standing == fresh, "offset %d of %q is neither pending nor settled: %+v", off, g, c)
 			return
 		}
-		require.Equal(t, c.attempts, b.Attempts, "attempts of offset %d of %q", off, g)
-		switch b.State {
-		case core.BatchLeased:
-			require.Equal(t, held, c.standing, "offset %d of %q is leased: %+v", off, g, c)
-			require.Equal(t, c.exclusive, b.Exclusive)
-			require.Equal(t, c.lease, b.Lease)
-			require.Equal(t, c.until, b.Until)
-		default:
-			require.Equal(t, back, c.standing, "offset %d of %q waits: %+v", off, g, c)
-			require.Equal(t, c.later, b.Redraw, "offset %d of %q is for later", off, g)
-			if c.later {
-				require.Equal(t, c.until, b.Until)
-			} else {
-				require.Equal(t, c.tail(), b.Turn != 0, "offset %d of %q has been to the tail", off, g)
-			}
-		}
+		w.checkPending(t, b, g, off, c)
 	})
+}
+
+// checkPending compares a message that is pending in a batch.
+func (w *world) checkPending(t *rapid.T, b *core.Batch, g string, off int64, c *copyOf) {
+	require.Equal(t, c.attempts, b.Attempts, "attempts of offset %d of %q", off, g)
+	switch b.State {
+	case core.BatchLeased:
+		require.Equal(t, held, c.standing, "offset %d of %q is leased: %+v", off, g, c)
+		require.Equal(t, c.exclusive, b.Exclusive)
+		require.Equal(t, c.lease, b.Lease)
+		require.Equal(t, c.until, b.Until)
+	default:
+		require.Equal(t, back, c.standing, "offset %d of %q waits: %+v", off, g, c)
+		require.Equal(t, c.later, b.Redraw, "offset %d of %q is for later", off, g)
+		if c.later {
+			require.Equal(t, c.until, b.Until)
+		} else {
+			require.Equal(t, c.tail(), b.Turn != 0, "offset %d of %q has been to the tail", off, g)
+		}
+	}
 }
 
 // explain logs what is stored and what the model knows when a check has failed.

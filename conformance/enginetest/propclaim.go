@@ -25,7 +25,7 @@ func (w *world) same(t *rapid.T, l *modelLog, d *core.Delivery) {
 	b := l.body(d.Offset)
 	require.Equal(t, b.id, d.ID)
 	require.Equal(t, b.name, d.Transaction())
-	require.EqualValues(t, b.size, len(d.Payload))
+	require.Len(t, d.Payload, int(b.size))
 	require.Equal(t, b.created, d.CreatedAt)
 }
 

@@ -79,7 +79,7 @@ func newWorld(t *rapid.T, store core.Store) *world {
 	w.retryDelay = rapid.SampledFrom([]int64{0, 0, 7}).Draw(t, "retryDelay")
 	w.expire = core.Time(rapid.SampledFrom([]int64{0, 40, 90}).Draw(t, "expire") * 1_000_000)
 	w.deadQueue = rapid.Bool().Draw(t, "deadQueue")
-	w.dead = w.rig.queue("dead", core.ProtocolQueen)
+	w.dead = w.queue("dead", core.ProtocolQueen)
 	q := core.Queue{Name: property, Origin: core.ProtocolQueen}
 	o := &q.Options
 	o.Queen = core.ImplicitQueen()

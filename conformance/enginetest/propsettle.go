@@ -144,7 +144,7 @@ func (w *world) doneModel(l *modelLog, off int64) {
 	if off < l.start || c.standing == settled {
 		return
 	}
-	w.model.done(l, r, off, func() { c.standing, r.exists = settled, true })
+	w.done(l, r, off, func() { c.standing, r.exists = settled, true })
 }
 
 func (w *world) retryModel(l *modelLog, s *core.MessageSettlement) core.Code {
