@@ -250,7 +250,7 @@ func (e *Engine) join(ctx context.Context, c *claimReq, en *entry) error {
 	}
 	c.groups = append(c.groups, g)
 	g.line(c)
-	if len(g.ready) > 0 {
+	if g.ready.n > 0 {
 		e.active[g] = struct{}{}
 	}
 	return nil

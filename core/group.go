@@ -15,7 +15,7 @@ type group struct {
 	reg        Registration
 	hints      map[PartitionKey]*hint
 	// ready are partitions that may have something claimable, in the order in which they are tried.
-	ready []*hint
+	ready readyList
 	// waiting are claims in arrival order; ended ones are dropped when they are met.
 	waiting   []*claimReq
 	compactAt int
@@ -116,10 +116,7 @@ func (e *Engine) offer(h *hint) {
 		}
 		return
 	}
-	if !h.queued {
-		h.queued = true
-		h.group.ready = append(h.group.ready, h)
-	}
+	h.group.ready.push(h)
 	if len(h.group.waiting) > 0 {
 		e.active[h.group] = struct{}{}
 	}

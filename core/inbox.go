@@ -222,10 +222,12 @@ func (e *Engine) run() {
 		<-e.inbox.signal
 		filled := rhythm < 2 || e.inbox.fill(rhythm*9/10, timer)
 		n := e.turn(context.Background())
+		rhythm = n
 		if filled {
-			rhythm = max(n, rhythm*7/8)
-		} else {
-			rhythm = n
+			// In circulation are those whose answers are on their way, and those that came while the commit ran.
+			e.inbox.mu.Lock()
+			rhythm += e.inbox.pending()
+			e.inbox.mu.Unlock()
 		}
 		if e.closing.Load() && e.idle() {
 			e.endWaiting()

@@ -1,10 +1,8 @@
 package core
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
-	"slices"
 	"time"
 )
 
@@ -35,7 +33,7 @@ func (e *Engine) plan(ctx context.Context, now Time) []plan {
 	out := make([]plan, 0, len(groups))
 	for g := range groups {
 		pl := e.planGroup(ctx, g, now)
-		if pl.busy && len(g.ready) > 0 {
+		if pl.busy && g.ready.n > 0 {
 			e.active[g] = struct{}{} // its turn comes when the other group had nothing
 		}
 		if len(pl.rows) == 0 {
@@ -84,20 +82,7 @@ func (e *Engine) takeOthers(pl *plan, rows int, now Time) {
 			if g == pl.group || !g.entry.open() {
 				continue
 			}
-			kept := g.ready[:0]
-			for _, h := range g.ready {
-				switch {
-				case !h.claimable(now):
-					h.queued = false
-				case len(pl.rows) < rows:
-					h.queued = false
-					pl.rows = append(pl.rows, h)
-				default:
-					kept = append(kept, h)
-				}
-			}
-			clear(g.ready[len(kept):])
-			g.ready = kept
+			e.takeFirst(g, pl, rows, now)
 		}
 	}
 }
@@ -117,18 +102,14 @@ func (e *Engine) heldBack(g *group, c *claimReq) bool {
 	now := e.clock.Now()
 	if c.holdUntil == 0 {
 		c.holdUntil = min(now.Add(time.Duration(hold)*time.Millisecond), c.deadline-1000)
-		if len(g.ready) > 0 && c.holdUntil > now {
-			heap.Push(&e.wakes, wake{c.holdUntil, g.ready[0]})
+		if h := g.ready.first(); h != nil && c.holdUntil > now {
+			heap.Push(&e.wakes, wake{c.holdUntil, h})
 		}
 	}
 	if c.holdUntil <= now {
 		return false
 	}
-	var there int64
-	for _, h := range g.ready {
-		there += h.unleased()
-	}
-	return there < int64(c.p.Messages)
+	return g.ready.unleased(int64(c.p.Messages)) < int64(c.p.Messages)
 }
 
 // takeClaims moves live claims of a group into the plan; it returns how many messages they want and how many rows they may use.
@@ -173,38 +154,40 @@ func (e *Engine) takeClaims(g *group, pl *plan) (want, rows int) {
 
 // takeRows moves ready partitions into the plan: those that claims name, then the fullest for claims that are dealt, then in turn.
 func (e *Engine) takeRows(g *group, pl *plan, rows int, now Time) {
-	named, general, dealt := map[*part]bool{}, false, 0
+	general, dealt := false, false
 	for _, c := range pl.claims {
-		if c.part != nil {
-			named[c.part] = true
-			continue
-		}
-		general = true
-		if c.dealt() {
-			dealt++
+		if c.part == nil {
+			general, dealt = true, dealt || c.dealt()
+		} else if h := g.hint(c.part); g.ready.take(h) {
+			e.plant(pl, h, now)
 		}
 	}
-	rows = min(rows, maxPlanRows)
-	if dealt > 0 {
-		slices.SortStableFunc(g.ready, func(a, b *hint) int { return cmp.Compare(b.unleased(), a.unleased()) })
+	if dealt {
+		g.ready.fullestFirst()
 	}
-	kept := g.ready[:0]
-	for _, h := range g.ready {
-		switch {
-		case !h.claimable(now):
-			h.queued = false
-			if h.visibleAt > now {
-				e.offer(h)
-			}
-		case named[h.part], general && len(pl.rows) < rows:
-			h.queued = false
-			pl.rows = append(pl.rows, h)
-		default:
-			kept = append(kept, h)
+	if general {
+		e.takeFirst(g, pl, len(pl.rows)+min(rows, maxPlanRows), now)
+	}
+}
+
+// takeFirst moves ready partitions of a group into the plan, in turn, until the plan has so many rows.
+func (e *Engine) takeFirst(g *group, pl *plan, rows int, now Time) {
+	for len(pl.rows) < rows {
+		h := g.ready.pop()
+		if h == nil {
+			return
 		}
+		e.plant(pl, h, now)
 	}
-	clear(g.ready[len(kept):])
-	g.ready = kept
+}
+
+// plant puts a partition into the plan if it can be claimed now, or has it offered again when it shows.
+func (e *Engine) plant(pl *plan, h *hint, now Time) {
+	if h.claimable(now) {
+		pl.rows = append(pl.rows, h)
+	} else if h.visibleAt > now {
+		e.offer(h)
+	}
 }
 
 // inVain notes that a claim found nothing in a row, whatever was remembered of it.
@@ -265,7 +248,7 @@ func (e *Engine) finishPlan(pl *plan, p *pass, err error) {
 		}
 	}
 	pl.group.waiting = append(back, pl.group.waiting...)
-	if len(pl.group.waiting) > 0 && len(pl.group.ready) > 0 {
+	if len(pl.group.waiting) > 0 && pl.group.ready.n > 0 {
 		e.active[pl.group], e.again = struct{}{}, true
 	}
 }

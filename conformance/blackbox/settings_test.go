@@ -48,7 +48,7 @@ func newDice(t *testing.T) *dice {
 	t.Helper()
 	seed := uint64(number(t, "LEASEHOLD_SEED", int(time.Now().UnixNano()%1_000_000_007)+1)) //nolint:gosec // above 0
 	t.Logf("LEASEHOLD_SEED=%d", seed)
-	return &dice{r: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // test data, no secret
+	return &dice{r: rand.New(rand.NewPCG(seed, 0))}
 }
 
 // upTo returns a number from 1 to n.

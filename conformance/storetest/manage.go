@@ -141,7 +141,7 @@ func deadLettersFilter(b *bundle) {
 	} {
 		list, total, err := b.s.DeadLetters(b.ctx, c.f)
 		require.NoError(b, err)
-		var got []int //nolint:prealloc // nil when there are none
+		var got []int
 		for i := range list {
 			got = append(got, int(list[i].Retries))
 		}
