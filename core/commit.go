@@ -238,5 +238,10 @@ func mergeRows(ops []*opReq, plans []plan) []RowRequest {
 			add(RowRequest{Key: RowKey{h.part.Key, plans[i].group.name}, Due: plans[i].due})
 		}
 	}
+	for i := range out {
+		if o := &out[i]; o.Due > 0 {
+			o.Due += len(o.Offsets) // what this pass settles or delays first must not stand in a claim's place
+		}
+	}
 	return out
 }

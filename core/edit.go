@@ -25,6 +25,8 @@ type edit struct {
 	err  error
 	// freed are offsets that this pass settled, for their source ids.
 	freed Runs
+	// later tells that something came back after the claims of the pass, for those of the next.
+	later bool
 	// began tells that the row did not exist before; it is written only once something is claimed or settled.
 	began bool
 	start int64

@@ -240,9 +240,11 @@ func (p *pass) expired(ed *edit, rs Runs) {
 // collect gathers what the Update has to write.
 func (p *pass) collect() (*ChangeSet, error) {
 	for _, ed := range p.order {
+		ed.later = len(ed.returns) > 0
 		ed.applyReturns()
 		ed.tidy()
 		for i := range ed.batches {
+			ed.later = ed.later || ed.batches[i].resting
 			ed.batches[i].resting = false
 		}
 		p.freeSources(ed, ed.freed)

@@ -240,10 +240,11 @@ func (e *Engine) finishPlan(pl *plan, p *pass, err error) {
 		}
 	}
 	for _, h := range pl.rows {
-		switch {
-		case p.edits[RowKey{h.part.Key, pl.group.name}] == nil:
+		key := RowKey{h.part.Key, pl.group.name}
+		switch ed := p.edits[key]; {
+		case ed == nil:
 			e.retrySoon(h)
-		case p.vain[RowKey{h.part.Key, pl.group.name}] && !gave[h.part.Key]:
+		case p.vain[key] && !gave[h.part.Key] && !ed.later:
 			h.dry = true
 		}
 	}
