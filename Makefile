@@ -25,7 +25,7 @@ fuzz: ## each fuzz target for FUZZTIME
 	FUZZTIME=$(FUZZTIME) .ci/fuzz.sh
 
 bench: ## benchmarks of the engine and the stores
-	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./core/... ./store/...
+	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./core/... ./store/... ./conformance/enginetest
 
 kill: ## kill -9 under load, 20 times
 	LEASEHOLD_KILL_ROUNDS=20 $(GO) test -count 1 -v -timeout 30m -run Kill ./conformance/...

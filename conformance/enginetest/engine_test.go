@@ -74,6 +74,12 @@ func limit(t *testing.T, name, value string) {
 func BenchmarkEngine(b *testing.B) {
 	for name, open := range map[string]func(*testing.B) core.Store{
 		"memory": func(*testing.B) core.Store { return memory.New() },
+		"sqlite": func(b *testing.B) core.Store {
+			b.Helper()
+			s, err := sqlite.Open(context.Background(), b.TempDir(), sqlite.Options{})
+			require.NoError(b, err)
+			return s
+		},
 	} {
 		b.Run(name, func(b *testing.B) { enginetest.Bench(b, open) })
 	}
