@@ -92,6 +92,11 @@ type AppendParams struct {
 	Commit   uuid.UUID
 	Now      Time
 	Segments []NewSegment
+	// Moved, where set, is called for each partition whose head is not what its segments know, with that partition locked: log is its
+	// log, newer are the headers of what lies between, and segments the indexes of its segments. It returns what to write
+	// in their place, in the same order; one of Count 0 is left out as if its group had asked for it. It may be called again
+	// when the commit is, always about the segments as first given. Where it is nil, such segments are left out.
+	Moved func(partition PartitionKey, log LogState, newer []SegmentHeader, segments []int) ([]NewSegment, error)
 }
 
 // Placed says where a segment of an Append went.
@@ -166,8 +171,16 @@ type Tx interface {
 	Read(partition PartitionKey, offsets Runs) ([]Message, error)
 	// Log returns the log of a partition, false where it is gone.
 	Log(partition PartitionKey) (LogState, bool)
+	TxEntries
+}
+
+// TxEntries are what fn of an Update may ask for beside rows and logs.
+type TxEntries interface {
 	// DeadLetter returns a dead letter with its message, false when it is gone.
 	DeadLetter(id uuid.UUID) (DeadLetter, bool, error)
+	// Scheduled locks entries of the schedule and returns, in the order given, those that are still there: what another gateway
+	// took is missing.
+	Scheduled(seqs []int64) ([]int64, error)
 }
 
 // ChangeSet is everything that one Update writes. Stores write deletes before updates before
@@ -369,14 +382,31 @@ type SegmentRef struct {
 	Expires Time
 }
 
-// Notifier is an optional power of stores that several gateways share: wake-ups across them.
-type Notifier interface {
-	// Notify calls f with the partitions that another gateway changed until ctx ends.
-	Notify(ctx context.Context, f func([]PartitionKey)) error
+// Shared is an optional power: that of a store which several gateways use at once. An engine over one follows what the others
+// commit, and takes the store's clock, since theirs may differ.
+type Shared interface {
+	// Follow returns what other gateways committed since the cursor, each commit once and none left out; "" begins now.
+	Follow(ctx context.Context, since string) (Followed, error)
+	// Notify calls f, coalesced, after commits of other gateways, until ctx ends or it cannot listen; f must not block. An engine
+	// looks at least every second whether or not it is called.
+	Notify(ctx context.Context, f func()) error
+	// Leased returns the rows in which an exclusive lease is stored as leased, whatever its deadline.
+	Leased(ctx context.Context, lease uuid.UUID) ([]RowKey, error)
+	// Clock returns the database's clock: the same at every gateway within the time of a round trip.
+	Clock() Clock
 }
 
-// Follower is an optional power of stores that several gateways share: the segments that others committed.
-type Follower interface {
-	// Follow returns the partitions whose log or rows others changed since the cursor, without gaps, and the next cursor.
-	Follow(ctx context.Context, since string) (changed []PartitionKey, next string, err error)
+// Followed is what Shared.Follow found.
+type Followed struct {
+	// Next is the cursor for the next call.
+	Next string
+	// Lost tells that the store cannot continue from the cursor (it was pruned, or another database has taken over): everything
+	// has to be read again. The other fields are then empty.
+	Lost bool
+	// Logs are the partitions that are new or whose log changed, as they are now; those that are gone are missing.
+	Logs []PartitionLog
+	// Rows are the (partition, group) rows that changed.
+	Rows []RowKey
+	// Queues are the queues that were created, configured or deleted, or whose registrations changed.
+	Queues []uuid.UUID
 }

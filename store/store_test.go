@@ -51,13 +51,14 @@ func TestOpenMemory(t *testing.T) {
 	assert.NoDirExists(t, "data")
 }
 
-func TestOpenRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestOpenRefusesWhatItCannotOpen(t *testing.T) {
 	for url, code := range map[string]core.Code{
-		"postgres://u:hush@h/d":   core.CodeUnimplemented,
-		"postgresql://u:hush@h/d": core.CodeUnimplemented,
-		"mysql://u:hush@h/d":      core.CodeInvalid,
-		"sqlite:":                 core.CodeInvalid,
-		"sqlite://":               core.CodeInvalid,
+		"postgres://u:hush@127.0.0.1:1/d":   core.CodeUnavailable,
+		"postgresql://u:hush@127.0.0.1:1/d": core.CodeUnavailable,
+		"postgres://u:hush@h:port/d":        core.CodeInvalid,
+		"mysql://u:hush@h/d":                core.CodeInvalid,
+		"sqlite:":                           core.CodeInvalid,
+		"sqlite://":                         core.CodeInvalid,
 	} {
 		_, err := store.Open(t.Context(), url, store.Options{Dir: t.TempDir()})
 		require.Error(t, err, url)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/store/internal/placing"
 )
 
 // Append implements core.Log.
@@ -18,11 +19,41 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) ([]core.Placed,
 	if err != nil {
 		return nil, err
 	}
-	out := s.place(p.Segments)
+	segments, err := s.fillGaps(&p)
+	if err != nil {
+		return nil, err
+	}
+	for i := range segments {
+		if segments[i].Count != p.Segments[i].Count && segments[i].Count > 0 {
+			one, err := decode(segments[i : i+1])
+			if err != nil {
+				return nil, err
+			}
+			decoded[i] = one[0]
+		}
+	}
+	out := s.place(segments)
 	if !slices.ContainsFunc(out, func(p core.Placed) bool { return p.First != 0 }) {
 		return out, nil
 	}
-	return out, s.commit(p.Commit, func() { s.append(p.Now, p.Segments, decoded, out) })
+	return out, s.commit(p.Commit, func() { s.append(p.Now, segments, decoded, out) })
+}
+
+// fillGaps asks Moved about the partitions whose head is not what their segments know.
+func (s *Store) fillGaps(p *core.AppendParams) ([]core.NewSegment, error) {
+	logs := func(key core.PartitionKey) (core.LogState, bool) {
+		if part := s.partitions[key]; part != nil {
+			return part.log, true
+		}
+		return core.LogState{}, false
+	}
+	gaps := placing.Gaps(p.Segments, logs)
+	if p.Moved == nil || len(gaps) == 0 {
+		return p.Segments, nil
+	}
+	return placing.Fill(p, gaps, logs, func(g placing.Gap) ([]core.SegmentHeader, error) {
+		return s.headers(core.HeadersParams{Partition: g.Partition, From: g.From, To: g.To}), nil
+	})
 }
 
 // decode checks segments before anything is changed.
@@ -52,7 +83,7 @@ func (s *Store) place(segments []core.NewSegment) []core.Placed {
 		} else {
 			out[i].Log = p.log
 		}
-		if p == nil || segments[i].Know >= 0 && segments[i].Know != p.log.Head {
+		if p == nil || segments[i].Count == 0 || segments[i].Know >= 0 && segments[i].Know != p.log.Head {
 			broken[segments[i].Group] = true
 		} else {
 			out[i].First = -1

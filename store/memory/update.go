@@ -134,6 +134,15 @@ func (t *tx) DeadLetter(id uuid.UUID) (core.DeadLetter, bool, error) {
 	return copyDead(d), ok, nil
 }
 
+// Scheduled implements core.Tx.
+func (t *tx) Scheduled(seqs []int64) ([]int64, error) {
+	there := make(map[int64]bool, len(t.s.schedule))
+	for i := range t.s.schedule {
+		there[t.s.schedule[i].Seq] = true
+	}
+	return slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool { return !there[seq] }), nil
+}
+
 func copyDead(d core.DeadLetter) core.DeadLetter {
 	d.Message.Payload = slices.Clone(d.Message.Payload)
 	return d

@@ -50,28 +50,13 @@ func Wrap(s core.Store, o Options) core.Store {
 		o.Now = func() time.Time { return time.Time{} }
 	}
 	m := &measured{Store: s, o: o}
-	notifier, notifies := s.(core.Notifier)
-	follower, follows := s.(core.Follower)
-	switch {
-	case notifies && follows:
+	if shared, ok := s.(core.Shared); ok {
 		return struct {
 			core.Store
-			core.Notifier
-			core.Follower
-		}{m, notifier, follower}
-	case notifies:
-		return struct {
-			core.Store
-			core.Notifier
-		}{m, notifier}
-	case follows:
-		return struct {
-			core.Store
-			core.Follower
-		}{m, follower}
-	default:
-		return m
+			core.Shared
+		}{m, shared}
 	}
+	return m
 }
 
 // measured passes every call on. What is not overridden below is asked for

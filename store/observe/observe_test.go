@@ -61,9 +61,12 @@ func (s *scripted) Headers(context.Context, core.HeadersParams) ([]core.SegmentH
 }
 
 // notifying is a store with one optional power.
-type notifying struct{ core.Store }
+type notifying struct {
+	core.Store
+	core.Shared
+}
 
-func (notifying) Notify(context.Context, func([]core.PartitionKey)) error {
+func (notifying) Notify(context.Context, func()) error {
 	return errors.New("notified")
 }
 
@@ -133,9 +136,9 @@ func TestReadsAreNotCommits(t *testing.T) {
 }
 
 func TestOptionalPowersStay(t *testing.T) {
-	n, ok := observe.Wrap(notifying{}, observe.Options{}).(core.Notifier)
+	n, ok := observe.Wrap(notifying{}, observe.Options{}).(core.Shared)
 	require.True(t, ok)
 	require.EqualError(t, n.Notify(t.Context(), nil), "notified")
-	_, ok = observe.Wrap(&scripted{}, observe.Options{}).(core.Notifier)
+	_, ok = observe.Wrap(&scripted{}, observe.Options{}).(core.Shared)
 	assert.False(t, ok, "a power that the store lacks must not appear")
 }

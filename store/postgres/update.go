@@ -272,6 +272,18 @@ func (u *update) Log(p core.PartitionKey) (core.LogState, bool) {
 	return log, ok
 }
 
+// Scheduled implements core.Tx.
+func (u *update) Scheduled(seqs []int64) ([]int64, error) {
+	there := make(map[int64]bool, len(seqs))
+	err := rows(u.ctx, u.tx, "SELECT seq FROM schedule WHERE seq = ANY($1) ORDER BY seq FOR UPDATE", func(r pgx.Rows) error {
+		var seq int64
+		err := r.Scan(&seq)
+		there[seq] = true
+		return err
+	}, nonNil(seqs))
+	return slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool { return !there[seq] }), classify("scheduled", err)
+}
+
 // DeadLetter implements core.Tx.
 func (u *update) DeadLetter(dead uuid.UUID) (core.DeadLetter, bool, error) {
 	d, ok, err := deadLetter(u.ctx, u.tx, dead)

@@ -23,6 +23,13 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) ([]core.Placed,
 	if s.broken != nil {
 		return nil, s.again(op)
 	}
+	if gaps := placing.Gaps(p.Segments, s.state.logOf); p.Moved != nil && len(gaps) > 0 {
+		segments, err := placing.Fill(&p, gaps, s.state.logOf, s.inGap)
+		if err != nil {
+			return nil, err
+		}
+		p.Segments = segments
+	}
 	out, in := placing.Admit(p.Segments, s.state.logOf)
 	if !in {
 		return out, nil
@@ -35,6 +42,11 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) ([]core.Placed,
 	}
 	s.behind.appended(len(a.Rows), a.Bytes)
 	return out, nil
+}
+
+// inGap returns the headers in a gap; the caller holds s.writing.
+func (s *Store) inGap(g placing.Gap) ([]core.SegmentHeader, error) {
+	return (&tx{s: s}).Headers(g.Partition, g.From, g.To)
 }
 
 // logOf tells the log of a partition.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"slices"
 
 	"github.com/google/uuid"
@@ -145,6 +146,22 @@ func (t *tx) DeadLetter(id uuid.UUID) (d core.DeadLetter, ok bool, err error) {
 		return err
 	}, id[:])
 	return d, ok, classify("dead letter", err)
+}
+
+// Scheduled implements core.Tx.
+func (t *tx) Scheduled(seqs []int64) ([]int64, error) {
+	list, err := json.Marshal(seqs)
+	if err != nil {
+		return nil, core.WrapError(core.CodeInternal, "scheduled", err)
+	}
+	there := make(map[int64]bool, len(seqs))
+	err = t.s.db.query("SELECT seq FROM schedule WHERE seq IN (SELECT value FROM json_each(?))", func(r *sql.Rows) error {
+		var seq int64
+		err := r.Scan(&seq)
+		there[seq] = true
+		return err
+	}, string(list))
+	return slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool { return !there[seq] }), classify("scheduled", err)
 }
 
 // update is a change set about to be written.

@@ -32,7 +32,7 @@ const (
 type Options struct {
 	// Logger is the program's log. Default: discarded.
 	Logger *slog.Logger
-	// Clock is the engine's clock. Default: the system's.
+	// Clock is the engine's clock. Default: the database's where several servers share one, else the system's.
 	Clock core.Clock
 }
 
@@ -52,9 +52,6 @@ type App struct {
 func New(cfg Config, o Options) *App {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Clock == nil {
-		o.Clock = core.NewSystemClock()
 	}
 	return &App{
 		cfg: cfg, log: o.Logger, clock: o.Clock, metrics: newMetrics(cfg.MetricsQueues),
@@ -103,13 +100,19 @@ func (a *App) Run(ctx context.Context) error {
 // start brings everything up, and notes in done how each part is ended. What
 // comes first ends last.
 func (a *App) start(ctx context.Context, done *steps) error {
-	s, err := store.Open(ctx, a.cfg.Store, store.Options{Dir: a.cfg.DataDir, Logger: a.log})
+	s, err := store.Open(ctx, a.cfg.Store, store.Options{Dir: a.cfg.DataDir, Schema: a.cfg.Schema, Logger: a.log})
 	if err != nil {
 		return err
 	}
 	done.push("close store", storeTimeout, func(context.Context) error { return s.Close() })
 
 	clock := a.clock
+	if shared, ok := s.(core.Shared); ok && clock == nil {
+		clock = shared.Clock() // gateways that share a database share its clock
+	}
+	if clock == nil {
+		clock = core.NewSystemClock()
+	}
 	var ctl *control
 	if a.cfg.ControlAddr != Off {
 		adjustable := newAdjustableClock(clock)

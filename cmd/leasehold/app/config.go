@@ -25,6 +25,7 @@ const EnvAdminToken = "LEASEHOLD_ADMIN_TOKEN"
 // and by validator.
 type Config struct {
 	Store   string `env:"LEASEHOLD_STORE" help:"Where messages live: sqlite:PATH, memory: or postgres://…  Default: SQLite in the data directory." placeholder:"URL"`
+	Schema  string `env:"LEASEHOLD_SCHEMA" help:"Schema of the tables in PostgreSQL. Default: leasehold, or what ?schema= in the URL says." placeholder:"NAME" validate:"omitempty,max=63"`
 	DataDir string `default:"./leasehold-data" env:"LEASEHOLD_DATA_DIR" help:"Folder for the embedded store and what is local to this server. Default: ${default}." placeholder:"DIR" validate:"required"`
 
 	QueenAddr    string   `default:"127.0.0.1:6632" env:"LEASEHOLD_QUEEN_ADDR" help:"Queen listener, or off. Default: ${default}." placeholder:"HOST:PORT" validate:"listen"`

@@ -30,7 +30,7 @@ func Admit(segments []core.NewSegment, logs Logs) (out []core.Placed, in bool) {
 		n := &segments[i]
 		log, ok := logs(n.Partition)
 		out[i].Log, out[i].Gone = log, !ok
-		if ok && (n.Know < 0 || n.Know == log.Head) {
+		if ok && n.Count > 0 && (n.Know < 0 || n.Know == log.Head) {
 			out[i].First = -1
 			continue
 		}
