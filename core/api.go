@@ -14,6 +14,10 @@ type NewMessage struct {
 	TransactionID string
 	// Due delays the message until then; zero or a time not after now is at once.
 	Due Time
+	// ID is the message's id, a UUIDv7 that nothing else has; zero means that the engine makes one.
+	ID uuid.UUID
+	// CreatedAt is when the producer handed it over, where that lies in the past; zero means now.
+	CreatedAt Time
 }
 
 // PushItem is one message of a Push with its destination.
@@ -284,6 +288,8 @@ type Stats struct {
 	ExclusiveUntil Time
 	// MeanLeaseLeft is the mean time to the deadlines of what is leased.
 	MeanLeaseLeft time.Duration
+	// MovedAt is when the group last claimed something new, or was moved by a seek; 0 is never.
+	MovedAt Time
 }
 
 // Unleased returns how many messages are in the log, not settled and not leased.

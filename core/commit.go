@@ -58,6 +58,7 @@ func (e *Engine) commit(ctx context.Context, ops []*opReq, plans []plan) {
 		e.opts.Observer.Committed("update", len(ops)+len(plans), 0, e.clock.Now().Sub(now))
 	}
 	for _, op := range ops {
+		op.commit = params.Commit
 		e.finishOp(op, p, now, err)
 	}
 	for i := range plans {

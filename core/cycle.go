@@ -110,20 +110,41 @@ func (e *Engine) Cycle(ctx context.Context, x CycleParams) (Cycled, error) {
 	return out, nil
 }
 
-// countPushed tells the observer what became of the messages of a push that went with an Update.
+// countPushed tells the observer what became of the messages of a push, queue by queue.
 func (e *Engine) countPushed(r *pushReq) {
-	if len(r.groups) == 0 {
-		return
+	for i := range r.groups {
+		name := r.groups[i].entry.q().Name
+		if i > 0 && r.groups[i-1].entry.q().Name == name {
+			continue // counted with the group before it
+		}
+		queued, duplicate := 0, 0
+		for _, g := range r.groups[i:] {
+			if g.entry.q().Name != name {
+				break
+			}
+			q, d := r.outcomes(&g)
+			queued, duplicate = queued+q, duplicate+d
+		}
+		e.opts.Observer.Pushed(r.params.Protocol, name, queued, duplicate)
 	}
-	queued, duplicate := 0, 0
-	for i := range r.out {
-		if r.out[i].Status == PushDuplicate {
-			duplicate++
-		} else {
+}
+
+// outcomes counts what became of the messages of one group.
+func (r *pushReq) outcomes(g *pushGroup) (queued, duplicate int) {
+	items := g.items
+	if g.allItems != nil {
+		items = g.allItems
+	}
+	for _, i := range items {
+		switch r.out[i].Status {
+		case PushQueued:
 			queued++
+		case PushDuplicate:
+			duplicate++
+		case PushFailed:
 		}
 	}
-	e.opts.Observer.Pushed(r.params.Protocol, r.groups[0].entry.q().Name, queued, duplicate)
+	return queued, duplicate
 }
 
 // cycleAck applies the acknowledgement of a cycle to its row; it returns how many messages it settled and whether the lease ended.

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // inbox is where requests wait for the dispatcher.
@@ -40,6 +42,8 @@ type opReq struct {
 	// finish, where set, answers the op in the dispatcher in place of done.
 	finish func(error)
 	bytes  int
+	// commit is the id of the commit that the op was in, set before it is answered.
+	commit uuid.UUID
 	// due is where a sweep keeps its next moment; nil for requests.
 	due *Time
 }

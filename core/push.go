@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // pushReq is a push that waits for its commit.
@@ -105,8 +107,14 @@ func (e *Engine) newPush(ctx context.Context, p PushParams) (*pushReq, error) {
 // add sorts an item into the group of its partition and due time.
 func (r *pushReq) add(en *entry, it *PushItem, index int, now Time) {
 	m := Message{
-		MessageHeader: MessageHeader{ID: NewMessageID(now), TransactionID: it.TransactionID, CreatedAt: now, ExpiresAt: en.q().Options.Expiry(now)},
+		MessageHeader: MessageHeader{ID: it.ID, TransactionID: it.TransactionID, CreatedAt: now, ExpiresAt: en.q().Options.Expiry(now)},
 		Labels:        it.Labels, Payload: it.Payload,
+	}
+	if m.ID == uuid.Nil {
+		m.ID = NewMessageID(now)
+	}
+	if it.CreatedAt != 0 && it.CreatedAt < now {
+		m.CreatedAt = it.CreatedAt
 	}
 	if m.TransactionID != "" {
 		m.Hash = HashTransaction(m.TransactionID)

@@ -207,21 +207,12 @@ func (e *Engine) placed(r *pushReq, g *pushGroup, seg *NewSegment, pl *Placed) {
 
 // finishPush counts and answers a push that is committed.
 func (e *Engine) finishPush(r *pushReq) {
-	queued, duplicate := 0, 0
-	name := r.groups[0].entry.q().Name
 	for i := range r.out {
-		switch r.out[i].Status {
-		case PushQueued:
-			queued++
-		case PushDuplicate:
-			duplicate++
-		case PushFailed:
-			if r.params.Atomic {
-				r.err = r.out[i].Err
-			}
+		if r.out[i].Status == PushFailed && r.params.Atomic {
+			r.err = r.out[i].Err
 		}
 	}
-	e.opts.Observer.Pushed(r.params.Protocol, name, queued, duplicate)
+	e.countPushed(r)
 	close(r.done)
 }
 

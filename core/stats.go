@@ -162,6 +162,7 @@ func (e *Engine) countPartition(ctx context.Context, p *PartitionLog, r *RowSumm
 			from, oldest = r.Frontier.Before, r.Frontier.Offset+1
 		}
 		s.Leased, s.Leases, s.Retries, s.ExclusiveUntil = r.Leased, r.Leases, r.Frontier.Retries, r.ExclusiveUntil
+		s.MovedAt = r.Frontier.MovedAt
 		s.Pending = r.Leased.Plus(r.Waiting).Minus(r.CoveredAbove)
 		if r.OldestPending > 0 {
 			oldest = min(oldest, r.OldestPending)

@@ -74,9 +74,7 @@ func (e *Engine) Transact(ctx context.Context, x TransactParams) (Transacted, er
 			acked[i] = g.out[j]
 		}
 	}
-	if len(r.groups) > 0 {
-		e.opts.Observer.Pushed(ProtocolQueen, r.groups[0].entry.q().Name, len(r.out), 0)
-	}
+	e.countPushed(r)
 	return Transacted{Pushes: r.out, Acks: acked}, nil
 }
 
