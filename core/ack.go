@@ -88,7 +88,7 @@ func (e *Engine) groupAcks(ctx context.Context, acks []Ack, hints []uuid.UUID, o
 		if name == "" {
 			name = QueueModeGroup
 		}
-		p := e.cat.part(a.Partition)
+		p := e.partition(ctx, a.Partition)
 		if p == nil {
 			out[i] = Acked{Err: &Error{Code: CodeNoPartition, Op: "ack", Item: i}}
 			continue
@@ -100,7 +100,7 @@ func (e *Engine) groupAcks(ctx context.Context, acks []Ack, hints []uuid.UUID, o
 			at[k] = g
 			groups = append(groups, g)
 		}
-		offs, err := e.resolve(ctx, p, a, hints)
+		offs, err := e.resolve(ctx, p, name, a, hints)
 		if CodeOf(err) == CodeNoPartition {
 			out[i] = Acked{Err: &Error{Code: CodeNoPartition, Op: "ack", Item: i}}
 			continue
@@ -115,11 +115,14 @@ func (e *Engine) groupAcks(ctx context.Context, acks []Ack, hints []uuid.UUID, o
 }
 
 // resolve finds the offsets that an acknowledgement may mean: in what the lease is remembered to hold, else in the window.
-func (e *Engine) resolve(ctx context.Context, p *part, a *Ack, hints []uuid.UUID) ([]int64, error) {
+func (e *Engine) resolve(ctx context.Context, p *part, group string, a *Ack, hints []uuid.UUID) ([]int64, error) {
 	if a.Lease != (uuid.UUID{}) {
 		hints = []uuid.UUID{a.Lease}
 	}
 	for _, lease := range hints {
+		if err := e.adopt(ctx, lease, RowKey{p.Key, group}); err != nil {
+			return nil, err
+		}
 		if off := e.leases.find(lease, p.Key, a.TransactionID); off != 0 {
 			return []int64{off}, nil
 		}
@@ -203,7 +206,12 @@ func (e *Engine) Extend(ctx context.Context, x ExtendParams) (Extended, error) {
 	rows := e.leases.of(x.Lease)
 	if len(rows) == 0 {
 		var err error
-		if rows, err = e.exclusiveRows(ctx); err != nil {
+		if e.shared {
+			rows, err = e.others.store.Leased(ctx, x.Lease)
+		} else {
+			rows, err = e.exclusiveRows(ctx)
+		}
+		if err != nil {
 			return Extended{}, WrapError(CodeInternal, "extend", err)
 		}
 	}

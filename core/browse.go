@@ -46,7 +46,7 @@ type stretch struct {
 // Items lists what a group has not settled in one partition, in the order of turns, payloads included. Nothing is leased
 // and nothing counted.
 func (e *Engine) Items(ctx context.Context, x ItemsParams) ([]Item, error) {
-	en := e.cat.byName(x.Queue)
+	en := e.named(ctx, x.Queue)
 	if en == nil {
 		return nil, noQueue("list items", x.Queue)
 	}
@@ -152,7 +152,7 @@ func (x *ItemsParams) places(from []stretch) []Item {
 
 // MessageOf returns the newest message of a partition with a transaction id that the acknowledgement window holds, false when there is none.
 func (e *Engine) MessageOf(ctx context.Context, partition uuid.UUID, transaction string) (Message, bool, error) {
-	p := e.cat.part(partition)
+	p := e.partition(ctx, partition)
 	if p == nil {
 		return Message{}, false, nil
 	}
@@ -180,7 +180,7 @@ type ScheduledItem struct {
 // ScheduledItems lists delayed messages of a partition in order of arrival, from sequence after (exclusive) on, at most
 // limit pushes of them.
 func (e *Engine) ScheduledItems(ctx context.Context, queue string, ordinal int32, after int64, limit int) ([]ScheduledItem, error) {
-	en := e.cat.byName(queue)
+	en := e.named(ctx, queue)
 	if en == nil {
 		return nil, noQueue("list scheduled", queue)
 	}

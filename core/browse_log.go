@@ -29,7 +29,7 @@ type GroupView struct {
 
 // ViewGroup returns the view of a group on a partition, by ordinal.
 func (e *Engine) ViewGroup(ctx context.Context, queue string, ordinal int32, group string) (GroupView, error) {
-	p, err := e.partAt("view group", queue, ordinal)
+	p, err := e.partAt(ctx, "view group", queue, ordinal)
 	if err != nil {
 		return GroupView{}, err
 	}
@@ -73,7 +73,7 @@ func (v *GroupView) Retries() int32 { return v.frontier.Retries }
 
 // Groups returns the names of the groups that have touched a queue or are registered on it, in byte order.
 func (e *Engine) Groups(ctx context.Context, queue string) ([]string, error) {
-	en := e.cat.byName(queue)
+	en := e.named(ctx, queue)
 	if en == nil {
 		return nil, noQueue("groups", queue)
 	}
@@ -117,7 +117,7 @@ type LogEntry struct {
 // LogHeaders returns the stored messages of a partition, settled or not, newest first. An answer that is shorter than Limit has reached the
 // log's start.
 func (e *Engine) LogHeaders(ctx context.Context, x LogParams) ([]LogEntry, error) {
-	p, err := e.partAt("read log", x.Queue, x.Ordinal)
+	p, err := e.partAt(ctx, "read log", x.Queue, x.Ordinal)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (e *Engine) LogHeaders(ctx context.Context, x LogParams) ([]LogEntry, error
 
 // MessagesAt returns stored messages with their payloads by offset, ascending; those that are gone are missing.
 func (e *Engine) MessagesAt(ctx context.Context, queue string, ordinal int32, offsets []int64) ([]Message, error) {
-	p, err := e.partAt("read messages", queue, ordinal)
+	p, err := e.partAt(ctx, "read messages", queue, ordinal)
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +162,8 @@ func (e *Engine) MessagesAt(ctx context.Context, queue string, ordinal int32, of
 	return msgs, WrapError(CodeInternal, "read messages", err)
 }
 
-func (e *Engine) partAt(op, queue string, ordinal int32) (*part, error) {
-	en := e.cat.byName(queue)
+func (e *Engine) partAt(ctx context.Context, op, queue string, ordinal int32) (*part, error) {
+	en := e.named(ctx, queue)
 	if en == nil {
 		return nil, noQueue(op, queue)
 	}

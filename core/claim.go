@@ -33,6 +33,8 @@ type claimReq struct {
 	got      []gotRow
 	index    int
 	parked   bool
+	// looked tells that the engine looked at what others committed for a claim that does not wait.
+	looked bool
 	// holdUntil is when a claim that lets its batch fill is served whatever is there; 0 before anything was.
 	holdUntil Time
 	now       Time
@@ -159,7 +161,7 @@ func (e *Engine) newClaim(ctx context.Context, p ClaimParams) (*claimReq, error)
 			return nil, err
 		}
 		c.entry = en
-	} else if c.entry = e.cat.byName(p.Queue); c.entry == nil {
+	} else if c.entry = e.named(ctx, p.Queue); c.entry == nil {
 		return nil, noQueue("claim", p.Queue)
 	}
 	return c, nil
@@ -273,7 +275,16 @@ func (e *Engine) register(ctx context.Context, g *group, c *claimReq) error {
 		return WrapError(CodeInternal, "register group", err)
 	}
 	g.registered, g.reg = true, r
-	return nil
+	if !e.shared {
+		return nil
+	}
+	regs, err := e.store.Registrations(ctx, r.Queue) // another gateway may have registered it before
+	for i := range regs {
+		if regs[i].Group == r.Group {
+			g.reg = regs[i]
+		}
+	}
+	return WrapError(CodeInternal, "register group", err)
 }
 
 // afterEverything returns a time above the append time of every message of a queue, and keeps later appends from lying below it.

@@ -172,9 +172,7 @@ func (e *Engine) clearDoubts(ctx context.Context) {
 				continue
 			}
 			for _, p := range en.partitions() {
-				if p.dedup.ready() {
-					p.dedup = dedupTable{}
-				}
+				e.forgetTable(p)
 			}
 		}
 		delete(e.doubted, en)
@@ -187,6 +185,7 @@ func (e *Engine) settled(p *pass, placed []Placed) {
 	for i, pl := range placed {
 		if part := e.cat.partByKey(p.cs.Segments[i].Partition); part != nil && pl.First > 0 {
 			part.log = pl.Log
+			e.reach(part, pl.First, pl.First+int64(p.cs.Segments[i].Count)-1)
 			part.sources = part.sources || len(p.cs.Segments[i].Sources) > 0
 			if x := p.cs.Segments[i].Expires; x != 0 && (e.expiryAt == 0 || x < e.expiryAt) {
 				e.expiryAt = x
@@ -236,7 +235,7 @@ func mergeRows(ops []*opReq, plans []plan) []RowRequest {
 	}
 	for i := range plans {
 		for _, h := range plans[i].rows {
-			add(RowRequest{Key: RowKey{h.part.Key, plans[i].group.name}, Due: plans[i].due})
+			add(RowRequest{Key: RowKey{h.part.Key, plans[i].group.name}, Due: plans[i].due, Must: plans[i].must})
 		}
 	}
 	for i := range out {

@@ -53,7 +53,7 @@ func (e *Engine) Cycle(ctx context.Context, x CycleParams) (Cycled, error) {
 	if e.closing.Load() {
 		return Cycled{}, errClosed("cycle")
 	}
-	pt := e.cat.part(x.Partition)
+	pt := e.partition(ctx, x.Partition)
 	if pt == nil {
 		return Cycled{}, Errorf(CodeNoPartition, "cycle", "there is no partition %s", x.Partition)
 	}
@@ -73,7 +73,7 @@ func (e *Engine) Cycle(ctx context.Context, x CycleParams) (Cycled, error) {
 		req.Lease = a.Lease
 		done.transaction = a.TransactionID
 		if a.TransactionID != "" {
-			if done.offsets, err = e.resolve(ctx, pt, &Ack{TransactionID: a.TransactionID, Lease: a.Lease}, nil); err != nil {
+			if done.offsets, err = e.resolve(ctx, pt, x.Group, &Ack{TransactionID: a.TransactionID, Lease: a.Lease}, nil); err != nil {
 				return Cycled{}, WrapError(CodeInternal, "cycle", err)
 			}
 		}
@@ -132,8 +132,11 @@ func (e *Engine) countPushed(r *pushReq) {
 // outcomes counts what became of the messages of one group.
 func (r *pushReq) outcomes(g *pushGroup) (queued, duplicate int) {
 	items := g.items
-	if g.allItems != nil {
+	switch {
+	case g.allItems != nil:
 		items = g.allItems
+	case g.mineItems != nil:
+		items = g.mineItems
 	}
 	for _, i := range items {
 		switch r.out[i].Status {

@@ -19,6 +19,8 @@ type dedupTable struct {
 	offs []uint32
 	base int64
 	used int
+	// upto is the last offset of which all before are in it, where others append too.
+	upto int64
 }
 
 // dedupMark is an entry made before its commit.
@@ -122,10 +124,10 @@ func (e *Engine) windowStart(ctx context.Context, p *part) int64 {
 	return at
 }
 
-// whenLoaded reports whether the partition's table is there. If not, fn runs once its headers have been read elsewhere, with
-// what went wrong about that.
-func (e *Engine) whenLoaded(p *part, fn func(error)) bool {
-	if p.dedup.ready() {
+// whenLoaded reports whether the partition's table is there and lacks at most slack messages of others. If not, fn runs once their
+// headers have been read elsewhere, with what went wrong about that.
+func (e *Engine) whenLoaded(p *part, slack int64, fn func(error)) bool {
+	if p.dedup.ready() && !e.lacks(p, slack) {
 		return true
 	}
 	p.dedup.waiters = append(p.dedup.waiters, fn)
@@ -134,9 +136,12 @@ func (e *Engine) whenLoaded(p *part, fn func(error)) bool {
 	}
 	p.dedup.loading = true
 	from, to := e.windowStart(context.Background(), p), p.log.Head
+	if p.dedup.ready() {
+		from = max(from, p.dedup.upto+1)
+	}
 	go func() {
 		marks, err := e.readHashes(context.Background(), p.Key, from, to)
-		e.post(func() { e.installTable(p, from, marks, err) })
+		e.post(func() { e.installTable(p, from, to, marks, err) })
 	}()
 	return false
 }
@@ -164,18 +169,23 @@ func (e *Engine) readHashes(ctx context.Context, key PartitionKey, from, to int6
 	return marks, nil
 }
 
-func (e *Engine) installTable(p *part, from int64, marks []dedupMark, err error) {
+func (e *Engine) installTable(p *part, from, to int64, marks []dedupMark, err error) {
 	t := &p.dedup
 	t.loading = false
 	if err != nil {
 		e.log.Error("the transaction ids of a partition cannot be loaded", "queue", p.entry.q().Name, "partition", p.Name, "error", err)
 	}
 	if err == nil {
-		t.loaded = true
-		t.base = max(from-1, 0)
-		for _, m := range marks {
-			e.insert(context.Background(), p, m.hash, m.offset)
+		if !t.ready() {
+			t.base = max(from-1, 0)
 		}
+		t.loaded = true
+		for _, m := range marks {
+			if m.offset > t.upto {
+				e.insert(context.Background(), p, m.hash, m.offset)
+			}
+		}
+		t.upto = max(t.upto, to)
 	}
 	waiters := t.waiters
 	t.waiters = nil
@@ -193,7 +203,7 @@ func (e *Engine) dedup(ctx context.Context, r *pushReq) bool {
 	}
 	for i := range r.groups {
 		g := &r.groups[i]
-		if g.hasTransactions() && !e.whenLoaded(g.part, func(err error) { e.resume(r, err) }) {
+		if g.hasTransactions() && !e.whenLoaded(g.part, gapUnderLock, func(err error) { e.resume(r, err) }) {
 			return false
 		}
 	}
@@ -259,7 +269,7 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 		}
 		g.part.flight = append(g.part.flight, flightRef{m.ID, m.TransactionID})
 		if m.Hash != 0 {
-			off := g.part.log.Head + int64(len(g.part.flight))
+			off := e.known(g.part) + int64(len(g.part.flight))
 			e.insert(ctx, g.part, m.Hash, off)
 			g.marks = append(g.marks, dedupMark{m.Hash, off})
 		}
@@ -279,6 +289,7 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 func (e *Engine) undoDedup(r *pushReq) {
 	for i := len(r.groups) - 1; i >= 0; i-- {
 		g := &r.groups[i]
+		g.undoTheirs(r)
 		for _, m := range g.marks {
 			g.part.dedup.drop(m.hash, m.offset)
 		}

@@ -107,13 +107,24 @@ type leaseRef struct {
 func (x *leaseIndex) init() { x.rows = map[leaseKey]*leaseRefs{} }
 
 func (x *leaseIndex) remember(lease uuid.UUID, row RowKey, until Time, msgs []Delivery) {
-	r := &leaseRefs{group: row.Group, until: until, refs: make([]leaseRef, len(msgs))}
+	refs := make([]leaseRef, len(msgs))
 	for i := range msgs {
-		r.refs[i] = leaseRef{msgs[i].ID, msgs[i].TransactionID, msgs[i].Offset}
+		refs[i] = leaseRef{msgs[i].ID, msgs[i].TransactionID, msgs[i].Offset}
 	}
+	x.add(lease, row, until, refs)
+}
+
+func (x *leaseIndex) add(lease uuid.UUID, row RowKey, until Time, refs []leaseRef) {
 	x.mu.Lock()
-	x.rows[leaseKey{lease, row.Partition}] = r
+	x.rows[leaseKey{lease, row.Partition}] = &leaseRefs{group: row.Group, until: until, refs: refs}
 	x.mu.Unlock()
+}
+
+// has reports whether a lease on a partition is remembered.
+func (x *leaseIndex) has(lease uuid.UUID, partition PartitionKey) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.rows[leaseKey{lease, partition}] != nil
 }
 
 // find returns the offset of a transaction id in a lease, 0 when it is not remembered. It looks on from the last one

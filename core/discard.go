@@ -26,7 +26,7 @@ type DiscardParams struct {
 // Discard settles messages for the reserved group wherever they stand, and deletes delayed ones, in one commit. What is
 // not there is passed over. The delayed messages of a push that loses one get new sequences.
 func (e *Engine) Discard(ctx context.Context, x DiscardParams) error {
-	en := e.cat.byName(x.Queue)
+	en := e.named(ctx, x.Queue)
 	if en == nil {
 		return noQueue("discard", x.Queue)
 	}
@@ -53,6 +53,11 @@ func (e *Engine) Discard(ctx context.Context, x DiscardParams) error {
 			ed.discard(x.Items[i])
 		}
 		ed.tidy()
+		if there, err := p.stillScheduled(drop); err != nil {
+			return err
+		} else if len(there) < len(drop) {
+			return Errorf(CodeConflict, "discard", "delayed messages became due meanwhile")
+		}
 		p.cs.Unschedule, p.cs.Schedule = append(p.cs.Unschedule, drop...), append(p.cs.Schedule, again...)
 		return ed.err
 	}
@@ -71,6 +76,14 @@ func (e *Engine) Discard(ctx context.Context, x DiscardParams) error {
 	}
 	<-op.done
 	return op.err
+}
+
+// stillScheduled locks entries of the schedule and returns those that are there.
+func (p *pass) stillScheduled(seqs []int64) ([]int64, error) {
+	if len(seqs) == 0 {
+		return nil, nil
+	}
+	return p.tx.Scheduled(seqs)
 }
 
 // discard settles one message, in any state, if its place is still the current one.

@@ -94,6 +94,10 @@ type Engine struct {
 
 	cat    catalog
 	inbox  inbox
+	// shared tells that other gateways use the store too; others is how far they were followed.
+	shared bool
+	others following
+	keeper keeper
 	leases leaseIndex
 
 	// What follows belongs to the dispatcher.
@@ -137,8 +141,12 @@ func New(ctx context.Context, store Store, opts Options) (*Engine, error) {
 		active: map[*group]struct{}{}, discovery: map[*claimReq]struct{}{}, stopped: make(chan struct{}),
 	}
 	e.inbox.signal = make(chan struct{}, 1)
+	e.keeper.id = uuid.New()
 	e.leases.init()
 	if err := e.loadSecret(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.startFollowing(ctx); err != nil {
 		return nil, err
 	}
 	if err := e.cat.load(ctx, store); err != nil {
@@ -148,6 +156,7 @@ func New(ctx context.Context, store Store, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e.retainAt = e.clock.Now().Add(opts.SweepEvery)
+	e.listen()
 	go e.run() //nolint:gosec // the dispatcher outlives the call that starts it
 	e.inbox.wake()
 	return e, nil
@@ -179,6 +188,9 @@ func (e *Engine) loadSecret(ctx context.Context) error {
 func (e *Engine) Shutdown(ctx context.Context) error {
 	e.stopOnce.Do(func() {
 		e.closing.Store(true)
+		if e.others.stop != nil {
+			e.others.stop()
+		}
 		e.inbox.wake()
 	})
 	select {

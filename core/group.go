@@ -20,6 +20,8 @@ type group struct {
 	waiting   []*claimReq
 	compactAt int
 	clients   map[string]*claimReq
+	// skipped are partitions that others held when a claim came.
+	skipped []*hint
 }
 
 // hint is what the dispatcher remembers of a row, to know which partitions are worth a look. It decides nothing.
@@ -37,6 +39,9 @@ type hint struct {
 	// visibleAt is when the next message of the log stops being hidden by a delay; 0 is not hidden.
 	visibleAt, wakeAt Time
 	queued            bool
+	// stale tells that another gateway changed the row, so that only a look at it shows what it holds; skipped that another held it a
+	// moment ago.
+	stale, skipped bool
 	// dry tells that a claim found nothing although the figures promised something; the next change clears it.
 	dry bool
 }
@@ -55,6 +60,7 @@ func (e *Engine) groupOf(ctx context.Context, en *entry, name string) (*group, e
 	for _, r := range regs {
 		if r.Group == name {
 			g.registered, g.reg = true, r
+			e.keepBehind(&r)
 		}
 	}
 	now := e.clock.Now()
@@ -80,6 +86,13 @@ func (e *Engine) groupOf(ctx context.Context, en *entry, name string) (*group, e
 	return g, nil
 }
 
+// keepBehind keeps the append times of this gateway from lying before the start of a group that another one registered for what is new.
+func (e *Engine) keepBehind(r *Registration) {
+	if e.shared && r.Start <= e.clock.Now().Add(time.Second) && r.Start > e.notBefore {
+		e.notBefore = r.Start
+	}
+}
+
 // hint returns what is remembered of a partition.
 func (g *group) hint(p *part) *hint {
 	h := g.hints[p.Key]
@@ -97,10 +110,10 @@ func (h *hint) unleased() int64 {
 
 // claimable reports whether a claim on the partition may succeed at now.
 func (h *hint) claimable(now Time) bool {
-	if h.dry || h.exclusiveUntil > now {
+	if h.dry || h.skipped || h.exclusiveUntil > now {
 		return false
 	}
-	if h.due > 0 {
+	if h.due > 0 || h.stale && h.visibleAt <= now {
 		return true
 	}
 	return h.part.log.Head-max(h.frontier, h.part.log.Start-1)-h.covered > 0 && h.visibleAt <= now
@@ -191,7 +204,7 @@ func (e *Engine) learn(ed *edit) {
 			h.covered += b.Covered.Messages
 		}
 	}
-	h.visibleAt, h.dry = ed.hiddenUntil, false
+	h.visibleAt, h.dry, h.stale, h.skipped = ed.hiddenUntil, false, false, false
 	e.offer(h)
 }
 

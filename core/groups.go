@@ -15,7 +15,7 @@ type DeletedGroup struct {
 // DeleteGroup removes the frontiers and leases of a group on one queue, and its registration unless keep is set: then the next claim
 // begins where the registration says. CodeNoQueue when there is no such queue.
 func (e *Engine) DeleteGroup(ctx context.Context, queue, group string, keep bool) (DeletedGroup, error) {
-	en := e.cat.byName(queue)
+	en := e.named(ctx, queue)
 	if en == nil {
 		return DeletedGroup{}, noQueue("delete group", queue)
 	}
@@ -30,6 +30,9 @@ func (e *Engine) DeleteGroupEverywhere(ctx context.Context, group string, keep b
 func (e *Engine) deleteGroups(ctx context.Context, entries func() []*entry, group string, keep bool) (out DeletedGroup, err error) {
 	if group == "" {
 		group = QueueModeGroup // an empty group of the store's Rows would be every group
+	}
+	if err := e.look(ctx); err != nil {
+		return out, err
 	}
 	ctx = context.WithoutCancel(ctx)
 	cerr := e.call(func() {
@@ -78,7 +81,7 @@ func (e *Engine) deleteGroup(ctx context.Context, en *entry, group string, keep 
 
 // Registrations returns the groups registered on a queue.
 func (e *Engine) Registrations(ctx context.Context, queue string) ([]Registration, error) {
-	en := e.cat.byName(queue)
+	en := e.named(ctx, queue)
 	if en == nil {
 		return nil, noQueue("registrations", queue)
 	}
@@ -90,6 +93,9 @@ func (e *Engine) Registrations(ctx context.Context, queue string) ([]Registratio
 // returns on how many.
 func (e *Engine) Resubscribe(ctx context.Context, group string, start Time) (int, error) {
 	n := 0
+	if err := e.look(ctx); err != nil {
+		return 0, err
+	}
 	var err error
 	ctx = context.WithoutCancel(ctx)
 	cerr := e.call(func() {

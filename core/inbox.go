@@ -17,6 +17,8 @@ type inbox struct {
 	ops    []*opReq
 	claims []*claimReq
 	calls  []*callReq
+	// looks wait for the dispatcher to follow what others committed.
+	looks []chan error
 	// want is how many requests the dispatcher waits for while it lets a commit fill; 0 when it does not.
 	want int
 	// urgent ends that wait whatever is there.
@@ -117,6 +119,7 @@ type drained struct {
 	ops    []*opReq
 	claims []*claimReq
 	calls  []*callReq
+	looks  []chan error
 }
 
 // drain takes what fits in one commit; what is left wakes the dispatcher again.
@@ -126,6 +129,7 @@ func (b *inbox) drain(maxRequests, maxBytes int) drained {
 	b.urgent.Store(false)
 	var d drained
 	d.calls, b.calls = b.calls, nil
+	d.looks, b.looks = b.looks, nil
 	d.claims, b.claims = b.claims, nil
 	n, size := 0, 0
 	for n < len(b.pushes) && n < maxRequests && (n == 0 || size+b.pushes[n].bytes <= maxBytes) {
@@ -256,6 +260,7 @@ func (e *Engine) turn(ctx context.Context) int {
 	e.clearDoubts(ctx)
 	d := e.inbox.drain(e.opts.MaxCommitRequests, e.opts.MaxCommitBytes)
 	e.again = false
+	e.followAsked(ctx, d.looks)
 	for _, c := range d.calls {
 		c.fn()
 		close(c.done)
@@ -274,7 +279,7 @@ func (e *Engine) turn(ctx context.Context) int {
 	ops = append(ops, e.extraOps...)
 	e.extraOps = nil
 	e.update(ctx, ops)
-	e.expireWaiting()
+	e.expireWaiting(ctx)
 	if e.again || len(e.active) > 0 {
 		e.inbox.ring() // what this turn committed may be for claims that wait
 	}

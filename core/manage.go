@@ -28,7 +28,7 @@ type ClearParams struct {
 // Clear empties a queue for the reserved group and leaves what is leased (Querator's queue.clear without destructive; Purge is
 // the destructive one).
 func (e *Engine) Clear(ctx context.Context, x ClearParams) error {
-	en := e.cat.byName(x.Queue)
+	en := e.named(ctx, x.Queue)
 	if en == nil {
 		return noQueue("clear", x.Queue)
 	}
@@ -110,7 +110,7 @@ type Imported struct {
 
 // Import appends messages as given to one partition, all or none, and returns their places in order.
 func (e *Engine) Import(ctx context.Context, queue string, ordinal int32, items []ImportItem) ([]Imported, error) {
-	en := e.cat.byName(queue)
+	en := e.named(ctx, queue)
 	if en == nil {
 		return nil, noQueue("import", queue)
 	}
@@ -181,15 +181,15 @@ func (p *pass) importAll(ed *edit, pt *part, items []ImportItem, out []Imported)
 
 // ExtendMessages moves the deadlines of single messages of shared leases to now + d; their leases keep their ids. One outcome per
 // token: CodeNoMessage for what is gone, CodeNotLeased for what that lease no longer holds.
-func (e *Engine) ExtendMessages(_ context.Context, queue string, tokens []MessageToken, d time.Duration) ([]MessageSettled, error) {
-	en := e.cat.byName(queue)
+func (e *Engine) ExtendMessages(ctx context.Context, queue string, tokens []MessageToken, d time.Duration) ([]MessageSettled, error) {
+	en := e.named(ctx, queue)
 	if en == nil {
 		return nil, noQueue("extend", queue)
 	}
 	out := make([]MessageSettled, len(tokens))
 	op := &opReq{entry: en}
 	for i := range tokens {
-		if p := e.cat.part(tokens[i].Partition); p != nil && p.entry == en {
+		if p := e.partition(ctx, tokens[i].Partition); p != nil && p.entry == en {
 			op.rows = append(op.rows, RowRequest{Key: RowKey{p.Key, QueueModeGroup}, Must: true, Offsets: []int64{tokens[i].Offset}})
 		}
 	}

@@ -21,6 +21,8 @@ type plan struct {
 	due    int
 	// busy tells that a claim that waits on several queues is in the plan of another group of this pass.
 	busy bool
+	// must tells that rows which others hold are waited for.
+	must bool
 }
 
 // plan chooses partitions for the claims of every group that has work.
@@ -140,6 +142,7 @@ func (e *Engine) takeClaims(g *group, pl *plan) (want, rows int) {
 			continue
 		}
 		pl.claims = append(pl.claims, c)
+		pl.must = pl.must || c.looked
 		want += c.p.Messages
 		n := c.p.Messages
 		if c.p.Partitions > 0 {

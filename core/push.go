@@ -33,6 +33,11 @@ type pushGroup struct {
 	allItems []int
 	// marks are the table entries that the group made before its commit.
 	marks []dedupMark
+	// mine and mineItems are msgs and items as they were before others were found to have pushed some; nil when nobody has. late tells that
+	// the table learns of the messages when they have their offsets.
+	mine      []Message
+	mineItems []int
+	late      bool
 }
 
 func (r *pushReq) fail(err error) {
@@ -85,7 +90,7 @@ func (e *Engine) newPush(ctx context.Context, p PushParams) (*pushReq, error) {
 			err.Item = i
 			return nil, err
 		}
-		en := e.cat.byName(it.Queue)
+		en := e.named(ctx, it.Queue)
 		if en == nil {
 			if !p.Create {
 				return nil, noQueue("push", it.Queue)

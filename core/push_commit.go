@@ -135,14 +135,6 @@ func (e *Engine) appendPushes(ctx context.Context, reqs []*pushReq) {
 	if len(reqs) == 0 {
 		return
 	}
-	type origin struct {
-		r *pushReq
-		g *pushGroup
-	}
-	type piece struct {
-		origin
-		seg NewSegment
-	}
 	var pieces []piece
 	for n, r := range reqs {
 		for i := range r.groups {
@@ -150,12 +142,16 @@ func (e *Engine) appendPushes(ctx context.Context, reqs []*pushReq) {
 			if len(g.msgs) == 0 {
 				continue
 			}
+			know := int64(-1)
+			if e.shared && g.hasTransactions() {
+				know = e.known(g.part)
+			}
 			for _, s := range g.cut() {
-				s.Partition, s.Know = g.part.Key, -1
+				s.Partition, s.Know = g.part.Key, know
 				if r.params.Atomic {
 					s.Group = n + 1
 				}
-				pieces = append(pieces, piece{origin{r, g}, s})
+				pieces = append(pieces, piece{r, g, s})
 			}
 		}
 	}
@@ -168,7 +164,21 @@ func (e *Engine) appendPushes(ctx context.Context, reqs []*pushReq) {
 	}
 	started := e.clock.Now()
 	commit := newCommit()
-	placed, err := e.store.Append(ctx, AppendParams{Commit: commit, Now: max(started, e.notBefore), Segments: segs})
+	params := AppendParams{Commit: commit, Now: max(started, e.notBefore), Segments: segs}
+	given := segs
+	if e.shared {
+		params.Moved = func(_ PartitionKey, log LogState, newer []SegmentHeader, indexes []int) ([]NewSegment, error) {
+			with, err := e.moved(ctx, pieces, log, newer, indexes)
+			if err == nil {
+				given = slices.Clone(given)
+				for n, i := range indexes {
+					given[i] = with[n]
+				}
+			}
+			return with, err
+		}
+	}
+	placed, err := e.store.Append(ctx, params)
 	if CodeOf(err) == CodeUnknown {
 		for i := range pieces {
 			e.doubt(pieces[i].g.entry)
@@ -182,7 +192,7 @@ func (e *Engine) appendPushes(ctx context.Context, reqs []*pushReq) {
 	e.opts.Observer.Committed("append", len(reqs), count, e.clock.Now().Sub(started))
 	e.landed()
 	for i := range placed {
-		e.placed(pieces[i].r, pieces[i].g, &segs[i], &placed[i])
+		e.placed(ctx, &pieces[i], &given[i], &placed[i])
 	}
 	for _, r := range reqs {
 		e.finishPush(r)
@@ -190,12 +200,32 @@ func (e *Engine) appendPushes(ctx context.Context, reqs []*pushReq) {
 }
 
 // placed brings memory up to date with one segment of a commit.
-func (e *Engine) placed(r *pushReq, g *pushGroup, seg *NewSegment, pl *Placed) {
-	if pl.First == 0 {
+func (e *Engine) placed(ctx context.Context, from *piece, seg *NewSegment, pl *Placed) {
+	r, g := from.r, from.g
+	switch {
+	case pl.Gone:
+		e.others.overdue.Store(e.shared) // its queue was deleted elsewhere
 		for _, i := range g.items {
-			r.out[i].Status, r.out[i].Err = PushFailed, Errorf(CodeConflict, "push", "the partition changed under the push")
+			r.out[i].Status, r.out[i].Err = PushFailed, Errorf(CodeDeleted, "push", "the queue is being deleted")
 		}
 		return
+	case pl.First == 0 && seg.Count == 0:
+		return // all of it had been pushed before
+	case pl.First == 0:
+		for _, i := range g.items {
+			if r.out[i].Err == nil {
+				r.out[i].Status, r.out[i].Err = PushFailed, Errorf(CodeConflict, "push", "the partition changed under the push")
+			}
+		}
+		return
+	}
+	if g.late {
+		e.enterLate(ctx, g, seg, pl.First)
+	}
+	if seg.Know >= 0 || g.late {
+		e.reach(g.part, 0, pl.First+int64(seg.Count)-1)
+	} else {
+		e.reach(g.part, pl.First, pl.First+int64(seg.Count)-1)
 	}
 	g.part.log = pl.Log
 	g.part.incoming = 0
@@ -208,7 +238,7 @@ func (e *Engine) placed(r *pushReq, g *pushGroup, seg *NewSegment, pl *Placed) {
 // finishPush counts and answers a push that is committed.
 func (e *Engine) finishPush(r *pushReq) {
 	for i := range r.out {
-		if r.out[i].Status == PushFailed && r.params.Atomic {
+		if r.out[i].Status == PushFailed && r.params.Atomic && (r.err == nil || CodeOf(r.err) == CodeConflict) {
 			r.err = r.out[i].Err
 		}
 	}

@@ -102,6 +102,8 @@ type Cloudflare struct {
 	DeliveryDelaySeconds int32 `json:"delivery_delay,omitempty"`
 	// RetentionSeconds is the age limit from the push; 0 is none, as on a queue that Cloudflare did not create.
 	RetentionSeconds int32 `json:"retention,omitempty"`
+	// JSONBodies is how JSON payloads are shown: "base64", "plain", or "" for the server's setting.
+	JSONBodies string `json:"json_bodies,omitempty"`
 	// Spread makes pushes choose the emptiest partition instead of the first.
 	Spread   bool                `json:"spread,omitempty"`
 	Consumer *CloudflareConsumer `json:"consumer,omitempty"`

@@ -25,23 +25,26 @@ func (c *catalog) remove(en *entry) {
 func noQueue(op, name string) error { return Errorf(CodeNoQueue, op, "no queue is named %q", name) }
 
 // Queue returns a queue by name, or CodeNoQueue.
-func (e *Engine) Queue(_ context.Context, name string) (Queue, error) {
-	if en := e.cat.byName(name); en != nil {
+func (e *Engine) Queue(ctx context.Context, name string) (Queue, error) {
+	if en := e.named(ctx, name); en != nil {
 		return *en.q(), nil
 	}
 	return Queue{}, noQueue("get queue", name)
 }
 
 // QueueByID returns a queue by id, or CodeNoQueue.
-func (e *Engine) QueueByID(_ context.Context, id uuid.UUID) (Queue, error) {
-	if en := e.cat.byID(id); en != nil {
+func (e *Engine) QueueByID(ctx context.Context, id uuid.UUID) (Queue, error) {
+	if en := e.identified(ctx, id); en != nil {
 		return *en.q(), nil
 	}
 	return Queue{}, noQueue("get queue", id.String())
 }
 
 // Queues returns all queues by name in byte order.
-func (e *Engine) Queues(context.Context) ([]Queue, error) {
+func (e *Engine) Queues(ctx context.Context) ([]Queue, error) {
+	if err := e.look(ctx); err != nil {
+		return nil, err
+	}
 	all := e.cat.all()
 	out := make([]Queue, len(all))
 	for i, en := range all {
@@ -51,7 +54,10 @@ func (e *Engine) Queues(context.Context) ([]Queue, error) {
 }
 
 // Partitions returns the partitions of a queue by ordinal.
-func (e *Engine) Partitions(_ context.Context, name string) ([]Partition, error) {
+func (e *Engine) Partitions(ctx context.Context, name string) ([]Partition, error) {
+	if err := e.look(ctx); err != nil {
+		return nil, err
+	}
 	en := e.cat.byName(name)
 	if en == nil {
 		return nil, noQueue("list partitions", name)
@@ -65,8 +71,8 @@ func (e *Engine) Partitions(_ context.Context, name string) ([]Partition, error)
 }
 
 // PartitionAt returns one partition of a queue by its number, or CodeNoPartition.
-func (e *Engine) PartitionAt(_ context.Context, name string, ordinal int32) (Partition, error) {
-	en := e.cat.byName(name)
+func (e *Engine) PartitionAt(ctx context.Context, name string, ordinal int32) (Partition, error) {
+	en := e.named(ctx, name)
 	if en == nil {
 		return Partition{}, noQueue("get partition", name)
 	}
@@ -87,7 +93,7 @@ func (e *Engine) PartitionByKey(key PartitionKey) (Partition, string, bool) {
 
 // PartitionByID returns a partition and its queue's name, false when either is gone.
 func (e *Engine) PartitionByID(id uuid.UUID) (Partition, string, bool) {
-	if p := e.cat.part(id); p != nil {
+	if p := e.partition(context.Background(), id); p != nil {
 		return p.Partition, p.entry.q().Name, true
 	}
 	return Partition{}, "", false
@@ -99,6 +105,9 @@ func (e *Engine) PartitionByID(id uuid.UUID) (Partition, string, bool) {
 func (e *Engine) CreateQueue(ctx context.Context, q Queue, partitions int) (Queue, error) {
 	var out Queue
 	var err error
+	if err := e.look(ctx); err != nil {
+		return Queue{}, err
+	}
 	if cerr := e.call(func() {
 		var en *entry
 		if en, err = e.create(ctx, q, partitions); err == nil {
@@ -151,7 +160,7 @@ func (e *Engine) EnsureQueue(ctx context.Context, name string) (Queue, error) {
 }
 
 func (e *Engine) ensure(ctx context.Context, name string) (*entry, error) {
-	if en := e.cat.byName(name); en != nil {
+	if en := e.named(ctx, name); en != nil {
 		return en, nil
 	}
 	q := Queue{Name: name, Origin: ProtocolQueen}
@@ -162,6 +171,9 @@ func (e *Engine) ensure(ctx context.Context, name string) (*entry, error) {
 	if cerr := e.call(func() {
 		if en = e.cat.byName(name); en == nil {
 			en, err = e.create(context.WithoutCancel(ctx), q, 0)
+			if CodeOf(err) == CodeQueueExists && e.shared && e.follow(ctx) == nil && e.cat.byName(name) != nil {
+				en, err = e.cat.byName(name), nil // another gateway made it at the same moment
+			}
 		}
 	}); cerr != nil {
 		return nil, cerr
@@ -182,12 +194,24 @@ func SplitName(name string) (namespace, task string) {
 func (e *Engine) ConfigureQueue(ctx context.Context, name string, change func(*Queue) error) (Queue, error) {
 	var out Queue
 	var err error
-	cerr := e.call(func() { out, err = e.configure(context.WithoutCancel(ctx), name, change) })
+	if err := e.look(ctx); err != nil {
+		return Queue{}, err
+	}
+	cerr := e.call(func() {
+		ctx := context.WithoutCancel(ctx)
+		out, err = e.configure(ctx, name, change)
+		for n := 0; n < configureTries && e.shared && CodeOf(err) == CodeConflict && e.follow(ctx) == nil; n++ {
+			out, err = e.configure(ctx, name, change)
+		}
+	})
 	if cerr != nil {
 		return Queue{}, cerr
 	}
 	return out, err
 }
+
+// configureTries is how often a change of a queue is made again that met another gateway's.
+const configureTries = 8
 
 func (e *Engine) configure(ctx context.Context, name string, change func(*Queue) error) (Queue, error) {
 	en := e.cat.byName(name)
@@ -237,6 +261,9 @@ func (q *Queue) clone() Queue {
 // evenInUse is false and another queue names it as its dead queue.
 func (e *Engine) DeleteQueue(ctx context.Context, name string, evenInUse bool) error {
 	var err error
+	if err := e.look(ctx); err != nil {
+		return err
+	}
 	if cerr := e.call(func() { err = e.remove(context.WithoutCancel(ctx), name, evenInUse) }); cerr != nil {
 		return cerr
 	}

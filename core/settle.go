@@ -7,8 +7,8 @@ import (
 
 // SettleItems settles messages of a shared claim, all or nothing (Querator). CodeNoMessage or CodeNotLeased with the item's index.
 // An item named twice counts once.
-func (e *Engine) SettleItems(_ context.Context, x SettleItemsParams) error {
-	en := e.cat.byName(x.Queue)
+func (e *Engine) SettleItems(ctx context.Context, x SettleItemsParams) error {
+	en := e.named(ctx, x.Queue)
 	if en == nil {
 		return noQueue("settle", x.Queue)
 	}
@@ -66,8 +66,8 @@ func (p *pass) settleItems(ed *edit, items []ItemSettlement) error {
 }
 
 // SettleMessages settles messages one by one and permissively (Cloudflare).
-func (e *Engine) SettleMessages(_ context.Context, queue string, items []MessageSettlement) ([]MessageSettled, error) {
-	en := e.cat.byName(queue)
+func (e *Engine) SettleMessages(ctx context.Context, queue string, items []MessageSettlement) ([]MessageSettled, error) {
+	en := e.named(ctx, queue)
 	if en == nil {
 		return nil, noQueue("settle", queue)
 	}
@@ -76,7 +76,7 @@ func (e *Engine) SettleMessages(_ context.Context, queue string, items []Message
 	parts := make([]*part, len(items))
 	op := &opReq{entry: en}
 	for i := range items {
-		p := e.cat.part(items[i].Partition)
+		p := e.partition(ctx, items[i].Partition)
 		if p == nil || p.entry != en {
 			continue
 		}
@@ -145,6 +145,9 @@ func (p *pass) settleMessage(pt *part, it *MessageSettlement) MessageSettled {
 // Purge deletes all messages of a queue, leased and delayed ones included.
 func (e *Engine) Purge(ctx context.Context, name string) error {
 	var err error
+	if err := e.look(ctx); err != nil {
+		return err
+	}
 	cerr := e.call(func() {
 		en := e.cat.byName(name)
 		if en == nil {
@@ -217,7 +220,7 @@ type SeekParams struct {
 
 // Seek drops what a group holds and moves its frontier, in the partitions named. It returns how many were moved.
 func (e *Engine) Seek(ctx context.Context, x SeekParams) (int, error) {
-	en := e.cat.byName(x.Queue)
+	en := e.named(ctx, x.Queue)
 	if en == nil {
 		return 0, noQueue("seek", x.Queue)
 	}

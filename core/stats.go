@@ -34,7 +34,7 @@ type gaugeCache struct {
 
 // QueueStats counts a queue for a group ("" is QueueModeGroup). Figures of queues with many partitions may lag by a second.
 func (e *Engine) QueueStats(ctx context.Context, name, group string) (QueueStats, error) {
-	en := e.cat.byName(name)
+	en := e.named(ctx, name)
 	if en == nil {
 		return QueueStats{}, noQueue("queue stats", name)
 	}

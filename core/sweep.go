@@ -94,14 +94,19 @@ func (e *Engine) dueOps(ctx context.Context) []*opReq {
 	if e.leaseAt != 0 && e.leaseAt <= now {
 		ops = e.appendOp(ops, e.leaseOp(ctx, now), &e.leaseAt, now)
 	}
+	if e.expiryAt != 0 && e.expiryAt <= now && !e.keeps(ctx, now) {
+		e.expiryAt = now.Add(followEvery) // another gateway does it
+	}
 	if e.expiryAt != 0 && e.expiryAt <= now {
 		ops = e.appendOp(ops, e.expiryOp(ctx, now), &e.expiryAt, now)
 	}
 	if e.retainAt <= now {
 		e.retainAt = now.Add(e.opts.SweepEvery)
 		e.leases.sweep(now)
-		e.retain(ctx, now)
-		e.ageRecords(ctx, now)
+		if e.keeps(ctx, now) {
+			e.retain(ctx, now)
+			e.ageRecords(ctx, now)
+		}
 	}
 	return ops
 }
@@ -141,8 +146,20 @@ func (e *Engine) scheduleOp(ctx context.Context, now Time) *opReq {
 		return nil
 	}
 	op := &opReq{after: e.afterSweep}
+	seqs := make([]int64, len(due))
+	for i := range due {
+		seqs[i] = due[i].Seq
+	}
 	op.apply = func(p *pass) error {
+		there, err := p.tx.Scheduled(seqs)
+		if err != nil {
+			return err
+		}
 		for i := range due {
+			if len(there) == 0 || there[0] != due[i].Seq {
+				continue // another gateway has appended it
+			}
+			there = there[1:]
 			p.cs.Unschedule = append(p.cs.Unschedule, due[i].Seq)
 			if e.cat.partByKey(due[i].Segment.Partition) == nil {
 				continue

@@ -95,7 +95,7 @@ func (e *Engine) readyPush(ctx context.Context, r *pushReq) error {
 			return
 		}
 		for i := range r.groups {
-			if g := &r.groups[i]; g.hasTransactions() && !e.whenLoaded(g.part, prepare) {
+			if g := &r.groups[i]; g.hasTransactions() && !e.whenLoaded(g.part, gapUnderLock, prepare) {
 				return
 			}
 		}
@@ -117,6 +117,13 @@ func (p *pass) pushAll(r *pushReq, refuse bool) ([]landing, error) {
 	for i := range r.groups {
 		g := &r.groups[i]
 		q := g.entry.q()
+		know := int64(-1)
+		if g.hasTransactions() {
+			var err error
+			if know, err = p.catchUp(g.part); err != nil {
+				return nil, err
+			}
+		}
 		for j := range g.msgs {
 			m := g.msgs[j]
 			out := &r.out[g.items[j]]
@@ -146,7 +153,7 @@ func (p *pass) pushAll(r *pushReq, refuse bool) ([]landing, error) {
 					p.trial.fresh = append(p.trial.fresh, k)
 				}
 			}
-			seg := NewSegment{Partition: g.part.Key, Know: -1}
+			seg := NewSegment{Partition: g.part.Key, Know: know}
 			seg.Add(&m)
 			at := p.append(seg)
 			if m.Hash != 0 {

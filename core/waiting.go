@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"slices"
-	"time"
 )
 
 // line puts a claim at the end of the group's line. Ended claims are cleared out whenever the line has doubled.
@@ -58,7 +57,8 @@ func (e *Engine) unpark(c *claimReq) {
 }
 
 // expireWaiting answers the claims whose wait is over, and those that did not want to wait and got nothing.
-func (e *Engine) expireWaiting() {
+func (e *Engine) expireWaiting(ctx context.Context) {
+	e.lookForEmpty(ctx)
 	now := e.clock.Now()
 	for len(e.deadlines) > 0 {
 		c := e.deadlines[0]
@@ -91,13 +91,6 @@ func (e *Engine) mayGet(c *claimReq) bool {
 		}
 	}
 	return false
-}
-
-// retrySoon offers a partition again that another replica held, within milliseconds.
-func (e *Engine) retrySoon(h *hint) {
-	h.visibleAt = e.clock.Now().Add(2 * time.Millisecond)
-	h.wakeAt = h.visibleAt
-	heap.Push(&e.wakes, wake{h.visibleAt, h})
 }
 
 // endWaiting answers everything that waits when the server shuts down.

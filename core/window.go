@@ -19,7 +19,7 @@ func (e *Engine) storedHeader(ctx context.Context) headerAt {
 // seen looks for an earlier message with the same transaction id inside the window.
 func (e *Engine) seen(p *part, m *Message, since Time, header headerAt) (first uuid.UUID, found bool, err error) {
 	p.dedup.each(m.Hash, func(off int64) bool {
-		if n := off - p.log.Head; n > 0 {
+		if n := off - e.known(p); n > 0 {
 			if n <= int64(len(p.flight)) && p.flight[n-1].transaction == m.TransactionID {
 				first, found = p.flight[n-1].id, true
 			}
@@ -52,7 +52,7 @@ func (e *Engine) candidates(ctx context.Context, p *part, transaction string) ([
 			close(found)
 			return
 		}
-		if !e.whenLoaded(p, look) {
+		if !e.whenLoaded(p, 0, look) {
 			return
 		}
 		var hits []int64

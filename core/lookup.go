@@ -1,0 +1,65 @@
+package core
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+)
+
+// named returns a queue by name, nil when there is none: one that is not known is looked for among what other gateways made.
+func (e *Engine) named(ctx context.Context, name string) *entry {
+	en := e.cat.byName(name)
+	if en == nil && e.shared && e.look(ctx) == nil {
+		en = e.cat.byName(name)
+	}
+	return en
+}
+
+// identified is named for a queue's id.
+func (e *Engine) identified(ctx context.Context, id uuid.UUID) *entry {
+	en := e.cat.byID(id)
+	if en == nil && e.shared && e.look(ctx) == nil {
+		en = e.cat.byID(id)
+	}
+	return en
+}
+
+// partition is named for a partition's id.
+func (e *Engine) partition(ctx context.Context, id uuid.UUID) *part {
+	p := e.cat.part(id)
+	if p == nil && e.shared && e.look(ctx) == nil {
+		p = e.cat.part(id)
+	}
+	return p
+}
+
+// adopt remembers a lease that another gateway gave out, so that acknowledgements under it find their messages.
+func (e *Engine) adopt(ctx context.Context, lease uuid.UUID, key RowKey) error {
+	if !e.shared || e.leases.has(lease, key.Partition) {
+		return nil
+	}
+	batches, _, err := e.store.Batches(ctx, key)
+	if err != nil {
+		return err
+	}
+	for i := range batches {
+		b := &batches[i]
+		if b.State != BatchLeased || !b.Exclusive || b.Lease != lease {
+			continue
+		}
+		segs, err := e.store.Headers(ctx, HeadersParams{Partition: key.Partition, From: b.First, To: b.Last})
+		if err != nil {
+			return err
+		}
+		var refs []leaseRef
+		for j := range segs {
+			for k := range segs[j].Messages {
+				if off := segs[j].First + int64(k); b.Pending.Has(off) {
+					refs = append(refs, leaseRef{segs[j].Messages[k].ID, segs[j].Messages[k].TransactionID, off})
+				}
+			}
+		}
+		e.leases.add(lease, key, b.Until, refs)
+	}
+	return nil
+}
