@@ -25,7 +25,7 @@ func (s *server) push(c *gin.Context) error {
 	}
 	ctx := c.Request.Context()
 	pushed, err := s.engine.Push(ctx, core.PushParams{
-		Protocol: core.ProtocolQueen, Items: pushItems(items), Create: true,
+		Protocol: core.ProtocolQueen, Items: pushItems(items, subject(c)), Create: true,
 	})
 	if settled(ctx, err) {
 		release()
@@ -44,20 +44,22 @@ func (s *server) push(c *gin.Context) error {
 	return nil
 }
 
-func pushItems(items []pushItem) []core.PushItem {
+// pushItems turns messages into the engine's. The producer's subject is that of the verified token, whatever the body says (protocol §5.4).
+func pushItems(items []pushItem, subject string) []core.PushItem {
 	out := make([]core.PushItem, len(items))
 	for i := range items {
-		out[i] = items[i].core()
+		out[i] = items[i].core(subject)
 	}
 	return out
 }
 
-func (it *pushItem) core() core.PushItem {
+func (it *pushItem) core(subject string) core.PushItem {
 	p := core.PushItem{Queue: it.queue, Partition: it.partition}
 	p.ContentType = core.ContentJSON
 	p.Payload = it.payload
 	p.TransactionID = it.transactionID
 	p.TraceID = it.traceID
+	p.Subject = subject
 	return p
 }
 

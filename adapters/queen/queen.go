@@ -46,6 +46,8 @@ type Options struct {
 	// ReplaceOptions makes a configure call that names no mode forget every option that it does not name, as
 	// releases before 1.6 did. Default: it keeps them (protocol §3.6).
 	ReplaceOptions bool
+	// Auth says which tokens are let in. Default: everybody, with or without one. Settings that Auth.Check refuses let nobody in.
+	Auth Auth
 }
 
 // server answers the protocol over one engine.
@@ -53,6 +55,8 @@ type server struct {
 	engine *core.Engine
 	logger *slog.Logger
 	o      Options
+	// verifier checks tokens; nil where Options.Auth has no key, or none that can be read.
+	verifier *verifier
 }
 
 // New returns a handler that speaks Queen's HTTP API over the engine. It is
@@ -75,10 +79,28 @@ func New(engine *core.Engine, o Options) http.Handler {
 		o.Batch = DefaultBatch
 	}
 	s := &server{engine: engine, logger: o.Logger, o: o}
+	s.secure()
 	return httpapi.Wrap(s.router(), httpapi.Options{
 		Protocol: core.ProtocolQueen.String(), Logger: o.Logger, Now: o.Now, Observer: o.Observer,
 		Panic: func(w http.ResponseWriter, _ *http.Request) { writeError(w, replies[core.CodeInternal]) },
 	})
+}
+
+// secure prepares the checking of tokens.
+func (s *server) secure() {
+	if !s.o.Auth.Enabled() {
+		return
+	}
+	now := s.o.Now
+	if now == nil {
+		now = func() time.Time { return s.engine.Now().Std() }
+	}
+	v, err := newVerifier(s.o.Auth, verifierOptions{logger: s.logger, now: now})
+	if err != nil {
+		s.logger.Error("authentication settings cannot be used, so nobody is let in", "error", err.Error())
+		return
+	}
+	s.verifier = v
 }
 
 // body reads a request's body and decodes it. The memory goes back for other

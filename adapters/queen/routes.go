@@ -10,55 +10,59 @@ import (
 	"github.com/leasehold/leasehold/core"
 )
 
-// route is one row of the table: the handler answers the request itself or
-// returns an error, which is answered by the table in errors.go.
+// route is one row of the table. The level is what it asks of a token, where tokens are asked for. The handler
+// answers the request itself or returns an error, which is answered by the table in errors.go.
 type route struct {
 	method, path string
+	level        level
 	handle       func(*server, *gin.Context) error
 }
 
 // routes are the protocol's routes that this build has (protocol §2). Any
 // other path or method is "no such route".
 var routes = []route{
-	{http.MethodPost, "/api/v1/push", (*server).push},
-	{http.MethodGet, "/api/v1/pop", (*server).popDiscovery},
-	{http.MethodGet, "/api/v1/pop/queue/:queue", (*server).popQueue},
-	{http.MethodGet, "/api/v1/pop/queue/:queue/partition/:partition", (*server).popPartition},
+	{http.MethodPost, "/api/v1/push", levelWriteOnly, (*server).push},
+	{http.MethodGet, "/api/v1/pop", levelReadWrite, (*server).popDiscovery},
+	{http.MethodGet, "/api/v1/pop/queue/:queue", levelReadWrite, (*server).popQueue},
+	{http.MethodGet, "/api/v1/pop/queue/:queue/partition/:partition", levelReadWrite, (*server).popPartition},
 	// The empty name is legal, and a router does not take it for a parameter.
-	{http.MethodGet, "/api/v1/pop/queue/", (*server).popQueue},
-	{http.MethodGet, "/api/v1/pop/queue//partition/:partition", (*server).popPartition},
-	{http.MethodPost, "/api/v1/ack", (*server).ack},
-	{http.MethodPost, "/api/v1/ack/batch", (*server).ackBatch},
-	{http.MethodPost, "/api/v1/lease/:leaseId/extend", (*server).extend},
-	{http.MethodPost, "/api/v1/transaction", (*server).transaction},
-	{http.MethodPost, "/api/v1/configure", (*server).configure},
-	{http.MethodDelete, "/api/v1/resources/queues/:queue", (*server).deleteQueue},
-	{http.MethodDelete, "/api/v1/resources/queues/", (*server).deleteQueue},
-	{http.MethodGet, "/api/v1/resources/queues", (*server).listQueues},
-	{http.MethodGet, "/api/v1/resources/queues/", (*server).queueDetail},
-	{http.MethodGet, "/api/v1/resources/queues/:queue", (*server).queueDetail},
-	{http.MethodGet, "/api/v1/dlq", (*server).listDeadLetters},
-	{http.MethodDelete, "/api/v1/dlq", (*server).purgeDeadLetters},
-	{http.MethodPost, "/api/v1/dlq/:id/replay", (*server).replay},
-	{http.MethodPost, "/api/v1/messages/:partitionId/:transactionId/retry", (*server).retry},
-	{http.MethodDelete, "/api/v1/messages/:partitionId/:transactionId", (*server).deleteMessage},
-	{http.MethodDelete, "/api/v1/consumer-groups/:group", (*server).deleteGroup},
-	{http.MethodDelete, "/api/v1/consumer-groups/:group/queues/:queue", (*server).deleteQueueGroup},
-	{http.MethodDelete, "/api/v1/consumer-groups/:group/queues/", (*server).deleteQueueGroup},
-	{http.MethodPost, "/api/v1/consumer-groups/:group/subscription", (*server).subscription},
-	{http.MethodPost, "/api/v1/consumer-groups/:group/queues/:queue/seek", (*server).seekQueue},
-	{http.MethodPost, "/api/v1/consumer-groups/:group/queues//seek", (*server).seekQueue},
-	{http.MethodPost, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", (*server).seekPartition},
-	{http.MethodPost, "/api/v1/consumer-groups/:group/queues//partitions/:partition/seek", (*server).seekPartition},
-	{http.MethodPost, "/api/v1/traces", (*server).addTrace},
-	{http.MethodGet, "/api/v1/traces/names", (*server).traceNames},
-	{http.MethodGet, "/api/v1/traces/by-name/:traceName", (*server).namedTraces},
-	{http.MethodGet, "/api/v1/traces/:partitionId/:transactionId", (*server).messageTraces},
-	{http.MethodPost, "/streams/v1/queries", (*server).registerStream},
-	{http.MethodPost, "/streams/v1/state/get", (*server).streamState},
-	{http.MethodPost, "/streams/v1/cycle", (*server).cycle},
-	{http.MethodGet, "/health", (*server).health},
+	{http.MethodGet, "/api/v1/pop/queue/", levelReadWrite, (*server).popQueue},
+	{http.MethodGet, "/api/v1/pop/queue//partition/:partition", levelReadWrite, (*server).popPartition},
+	{http.MethodPost, "/api/v1/ack", levelReadWrite, (*server).ack},
+	{http.MethodPost, "/api/v1/ack/batch", levelReadWrite, (*server).ackBatch},
+	{http.MethodPost, "/api/v1/lease/:leaseId/extend", levelReadWrite, (*server).extend},
+	{http.MethodPost, "/api/v1/transaction", levelReadWrite, (*server).transaction},
+	{http.MethodPost, "/api/v1/configure", levelReadWrite, (*server).configure},
+	{http.MethodDelete, "/api/v1/resources/queues/:queue", levelAdmin, (*server).deleteQueue},
+	{http.MethodDelete, "/api/v1/resources/queues/", levelAdmin, (*server).deleteQueue},
+	{http.MethodGet, "/api/v1/resources/queues", levelReadOnly, (*server).listQueues},
+	{http.MethodGet, "/api/v1/resources/queues/", levelReadOnly, (*server).queueDetail},
+	{http.MethodGet, "/api/v1/resources/queues/:queue", levelReadOnly, (*server).queueDetail},
+	{http.MethodGet, "/api/v1/dlq", levelReadOnly, (*server).listDeadLetters},
+	{http.MethodDelete, "/api/v1/dlq", levelAdmin, (*server).purgeDeadLetters},
+	{http.MethodPost, "/api/v1/dlq/:id/replay", levelReadWrite, (*server).replay},
+	{http.MethodPost, "/api/v1/messages/:partitionId/:transactionId/retry", levelReadWrite, (*server).retry},
+	{http.MethodDelete, "/api/v1/messages/:partitionId/:transactionId", levelReadWrite, (*server).deleteMessage},
+	{http.MethodDelete, "/api/v1/consumer-groups/:group", levelAdmin, (*server).deleteGroup},
+	{http.MethodDelete, "/api/v1/consumer-groups/:group/queues/:queue", levelAdmin, (*server).deleteQueueGroup},
+	{http.MethodDelete, "/api/v1/consumer-groups/:group/queues/", levelAdmin, (*server).deleteQueueGroup},
+	{http.MethodPost, "/api/v1/consumer-groups/:group/subscription", levelReadWrite, (*server).subscription},
+	{http.MethodPost, "/api/v1/consumer-groups/:group/queues/:queue/seek", levelReadWrite, (*server).seekQueue},
+	{http.MethodPost, "/api/v1/consumer-groups/:group/queues//seek", levelReadWrite, (*server).seekQueue},
+	{http.MethodPost, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", levelReadWrite, (*server).seekPartition},
+	{http.MethodPost, "/api/v1/consumer-groups/:group/queues//partitions/:partition/seek", levelReadWrite, (*server).seekPartition},
+	{http.MethodPost, "/api/v1/traces", levelReadWrite, (*server).addTrace},
+	{http.MethodGet, "/api/v1/traces/names", levelReadOnly, (*server).traceNames},
+	{http.MethodGet, "/api/v1/traces/by-name/:traceName", levelReadOnly, (*server).namedTraces},
+	{http.MethodGet, "/api/v1/traces/:partitionId/:transactionId", levelReadOnly, (*server).messageTraces},
+	{http.MethodPost, "/streams/v1/queries", levelReadWrite, (*server).registerStream},
+	{http.MethodPost, "/streams/v1/state/get", levelReadOnly, (*server).streamState},
+	{http.MethodPost, "/streams/v1/cycle", levelReadWrite, (*server).cycle},
+	{http.MethodGet, "/health", levelReadOnly, (*server).health},
 }
+
+// allRoutes is the whole table.
+func allRoutes() []route { return routes }
 
 // router builds the gin engine. Nothing of gin's own answers is left on: each
 // would be another protocol's words.
@@ -69,8 +73,12 @@ func (s *server) router() http.Handler {
 	g.RedirectFixedPath = false
 	g.HandleMethodNotAllowed = false
 	g.UseRawPath = false // routeEscaped puts the escaped path where the router looks
-	g.NoRoute(func(c *gin.Context) { writeNoRoute(c.Writer) })
-	for _, r := range routes {
+	g.NoRoute(func(c *gin.Context) {
+		if s.authorize(c, unlistedLevel(c.Request.URL.Path)) {
+			writeNoRoute(c.Writer)
+		}
+	})
+	for _, r := range allRoutes() {
 		g.Handle(r.method, r.path, s.handler(r))
 	}
 	return routeEscaped(g)
@@ -80,6 +88,9 @@ func (s *server) router() http.Handler {
 func (s *server) handler(r route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		httpapi.SetRoute(c.Request.Context(), r.path)
+		if !s.authorize(c, r.level) {
+			return
+		}
 		err := r.handle(s, c)
 		switch {
 		case err == nil:

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/adapters/queen"
 )
 
 // sdkRules are the upstream tests of push, pop and consume, by what each verifies.
@@ -41,6 +43,10 @@ var sdkRules = []rule{
 	{covers: "8.1 TestDLQQuery", run: sdkDLQQuery},
 	{covers: "8.1 TestDocsExamples", run: sdkDocs},
 	{covers: "8.1 TestProducerSubBodyIgnoredWithoutAuth, 9.5", run: sdkProducerSub},
+	{
+		covers:  "8.1 TestProducerSubStampedFromJwt, 8.1 TestProducerSubSpoofingIgnoredWithJwt, 8.2 auth.js",
+		options: queen.Options{Auth: queen.Auth{Secret: []byte(secretKey)}}, run: ruleProducerSub,
+	},
 	{covers: "8.2 consume.js manual ack", run: sdkManualAck},
 	{covers: "8.2 consume.js retries", run: sdkRetries},
 	{covers: "8.2 bootstrap.js", run: sdkBootstrap},

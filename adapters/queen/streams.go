@@ -114,7 +114,7 @@ func (s *server) cycle(c *gin.Context) error {
 		}
 		return err
 	}
-	done, err := s.engine.Cycle(ctx, body.core(query, partition))
+	done, err := s.engine.Cycle(ctx, body.core(query, partition, subject(c)))
 	if settled(ctx, err) {
 		release()
 	}
@@ -131,8 +131,8 @@ func (s *server) cycle(c *gin.Context) error {
 }
 
 // core turns the body into the engine's call.
-func (c *cycleBody) core(query, partition uuid.UUID) core.CycleParams {
-	p := core.CycleParams{Partition: partition, Group: groupOf(c.group), Pushes: pushItems(c.pushes)}
+func (c *cycleBody) core(query, partition uuid.UUID, subject string) core.CycleParams {
+	p := core.CycleParams{Partition: partition, Group: groupOf(c.group), Pushes: pushItems(c.pushes, subject)}
 	for _, op := range c.ops {
 		p.Records = append(p.Records, core.StateRecord(query, partition, op.key, op.value))
 	}

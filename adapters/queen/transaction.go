@@ -30,7 +30,7 @@ func (s *server) transaction(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	call, text := tx.core()
+	call, text := tx.core(subject(c))
 	if text != "" {
 		release()
 		answerRefused(c.Writer, http.StatusOK, id, text+rolledBack)
@@ -59,12 +59,12 @@ func (s *server) transaction(c *gin.Context) error {
 
 // core turns the body into the engine's call, or says why its acknowledgements
 // can never be carried out.
-func (tx *txBody) core() (core.TransactParams, string) {
+func (tx *txBody) core(subject string) (core.TransactParams, string) {
 	var p core.TransactParams
 	for i := range tx.ops {
 		op := &tx.ops[i]
 		if op.push {
-			p.Pushes = append(p.Pushes, op.item.core())
+			p.Pushes = append(p.Pushes, op.item.core(subject))
 			continue
 		}
 		ack, text := op.ack.core()
