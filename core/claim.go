@@ -187,7 +187,7 @@ func (e *Engine) accept(ctx context.Context, c *claimReq) {
 	entries := []*entry{c.entry}
 	if c.entry == nil {
 		entries = e.matching(c)
-		if c.deadline != 0 {
+		if c.deadline != 0 || e.shared {
 			e.discovery[c] = struct{}{}
 		}
 	}

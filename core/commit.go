@@ -34,7 +34,11 @@ func (e *Engine) commit(ctx context.Context, ops []*opReq, plans []plan) {
 	var p *pass
 	e.commits.Add(1)
 	defer e.commits.Add(1)
+	outdated := false
 	placed, err := e.store.Update(ctx, params, func(tx Tx) (*ChangeSet, error) {
+		if outdated = e.shared && tx.Catalog() != e.others.catalog; outdated {
+			return nil, nil
+		}
 		p = &pass{e: e, tx: tx, now: now, edits: map[RowKey]*edit{}, cs: &ChangeSet{}, counts: map[countKey]int{}, fresh: map[freshKey]uuid.UUID{}}
 		for _, op := range ops {
 			p.bringBack(op)
@@ -45,6 +49,10 @@ func (e *Engine) commit(ctx context.Context, ops []*opReq, plans []plan) {
 		}
 		return p.collect()
 	})
+	if outdated && err == nil {
+		e.outdated(ctx, ops, plans)
+		return
+	}
 	lost := CodeOf(err) == CodeUnknown
 	err = e.outcome(ctx, params.Commit, err)
 	if err != nil && e.splitUpdate(ctx, ops, plans, err) {
@@ -64,6 +72,35 @@ func (e *Engine) commit(ctx context.Context, ops []*opReq, plans []plan) {
 	for i := range plans {
 		e.finishPlan(&plans[i], p, err)
 	}
+}
+
+// outdated makes a commit again after another gateway changed queues or groups. Claims are planned anew: their groups may be others now.
+func (e *Engine) outdated(ctx context.Context, ops []*opReq, plans []plan) {
+	for i := range plans {
+		e.returnClaims(&plans[i])
+		for _, h := range plans[i].rows {
+			e.offer(h)
+		}
+	}
+	e.again = true
+	if err := e.follow(ctx); err != nil {
+		for _, op := range ops {
+			e.finishOp(op, nil, e.clock.Now(), err)
+		}
+		return
+	}
+	e.commit(ctx, e.stillThere(ops), nil)
+}
+
+// stillThere drops the ops of queues that another gateway has deleted, and answers them.
+func (e *Engine) stillThere(ops []*opReq) []*opReq {
+	return slices.DeleteFunc(slices.Clone(ops), func(op *opReq) bool {
+		if op.entry == nil || !op.entry.gone.Load() {
+			return false
+		}
+		e.finishOp(op, nil, e.clock.Now(), Errorf(CodeDeleted, "settle", "the queue is being deleted"))
+		return true
+	})
 }
 
 // bringBack prepares the rows of an op of which earlier ones of the pass gave something back.

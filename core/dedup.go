@@ -99,10 +99,14 @@ func (t *dedupTable) rebuild(from int64) {
 
 // insert enters an offset, dropping what has left the window when the table is full.
 func (e *Engine) insert(ctx context.Context, p *part, hash uint64, offset int64) {
+	e.insertFrom(ctx, p, hash, offset, func() int64 { return e.windowStart(ctx, p) })
+}
+
+func (e *Engine) insertFrom(ctx context.Context, p *part, hash uint64, offset int64, start func() int64) {
 	t := &p.dedup
 	if t.full() || offset-t.base > 1<<31 {
 		before := t.used
-		from := e.windowStart(ctx, p)
+		from := start()
 		if e.dedupCount >= e.opts.MaxDedupEntries {
 			from = max(from, offset-int64(t.used)/2)
 			e.log.WarnContext(ctx, "the memory for transaction ids is used up and the deduplication window gets shorter",

@@ -92,8 +92,8 @@ type Engine struct {
 	log    *slog.Logger
 	secret []byte
 
-	cat    catalog
-	inbox  inbox
+	cat   catalog
+	inbox inbox
 	// shared tells that other gateways use the store too; others is how far they were followed.
 	shared bool
 	others following

@@ -22,6 +22,8 @@ const (
 type following struct {
 	store  Shared
 	cursor string
+	// catalog is how many changes of queues and registrations are known.
+	catalog int64
 	// dueAt is when the next moments are read again that others may have set; dueStale tells that they may have.
 	dueAt    Time
 	dueStale bool
@@ -41,7 +43,7 @@ func (e *Engine) startFollowing(ctx context.Context) error {
 	if err != nil {
 		return WrapError(CodeInternal, "follow", err)
 	}
-	e.shared, e.others.store, e.others.cursor = true, shared, got.Next
+	e.shared, e.others.store, e.others.cursor, e.others.catalog = true, shared, got.Next, got.Catalog
 	return nil
 }
 
@@ -154,7 +156,7 @@ func (e *Engine) follow(ctx context.Context) error {
 	if f.failing {
 		e.log.InfoContext(ctx, "what other gateways committed can be read again")
 	}
-	f.failing, f.cursor = false, got.Next
+	f.failing, f.cursor, f.catalog = false, got.Next, got.Catalog
 	return nil
 }
 
@@ -207,7 +209,8 @@ func (e *Engine) followRow(key RowKey) {
 		return
 	}
 	h := g.hint(p)
-	h.stale, h.exists, h.dry, h.skipped, h.exclusiveUntil, h.visibleAt = true, true, false, false, 0, 0
+	h.stale, h.exists, h.dry, h.skipped, h.exclusiveUntil, h.visibleAt = true, false, false, false, 0, 0
+	g.anyStale = true
 	e.offer(h)
 }
 

@@ -22,6 +22,8 @@ type group struct {
 	clients   map[string]*claimReq
 	// skipped are partitions that others held when a claim came.
 	skipped []*hint
+	// anyStale tells that others changed rows of the group since they were read.
+	anyStale bool
 }
 
 // hint is what the dispatcher remembers of a row, to know which partitions are worth a look. It decides nothing.
@@ -64,10 +66,23 @@ func (e *Engine) groupOf(ctx context.Context, en *entry, name string) (*group, e
 		}
 	}
 	now := e.clock.Now()
-	rows, err := e.store.Rows(ctx, RowsParams{Queue: en.q().ID, Group: name, Now: now})
-	if err != nil {
-		return nil, WrapError(CodeInternal, "load group", err)
+	if err := e.readRows(ctx, g, now); err != nil {
+		return nil, err
 	}
+	en.groups[name] = g
+	for _, p := range en.partitions() {
+		e.offer(g.hint(p))
+	}
+	return g, nil
+}
+
+// readRows fills the hints of a group from the store.
+func (e *Engine) readRows(ctx context.Context, g *group, now Time) error {
+	rows, err := e.store.Rows(ctx, RowsParams{Queue: g.entry.q().ID, Group: g.name, Now: now})
+	if err != nil {
+		return WrapError(CodeInternal, "load group", err)
+	}
+	g.anyStale = false
 	for i := range rows {
 		r := &rows[i]
 		p := e.cat.partByKey(r.Key.Partition)
@@ -77,13 +92,19 @@ func (e *Engine) groupOf(ctx context.Context, en *entry, name string) (*group, e
 		h := g.hint(p)
 		h.exists, h.frontier, h.exclusiveUntil = true, r.Frontier.Offset, r.ExclusiveUntil
 		h.covered, h.leased, h.waiting = r.CoveredAbove.Messages, r.Leased.Messages, r.Waiting.Messages
-		h.due = r.Waiting.Messages - r.Later.Messages
+		h.due, h.stale = r.Waiting.Messages-r.Later.Messages, false
 	}
-	en.groups[name] = g
-	for _, p := range en.partitions() {
-		e.offer(g.hint(p))
+	return nil
+}
+
+// refresh makes the figures exact by which partitions of a group are compared, where others changed them.
+func (e *Engine) refresh(ctx context.Context, g *group) {
+	if !g.anyStale {
+		return
 	}
-	return g, nil
+	if err := e.readRows(ctx, g, e.clock.Now()); err != nil {
+		e.log.WarnContext(ctx, "the figures of a consumer group cannot be read again", "queue", g.entry.q().Name, "group", g.name, "error", err)
+	}
 }
 
 // keepBehind keeps the append times of this gateway from lying before the start of a group that another one registered for what is new.

@@ -36,13 +36,14 @@ func (e *Engine) reach(p *part, first, last int64) {
 	}
 }
 
-// takeIn enters the messages of others that follow what the table knows.
+// takeIn enters the messages of others that follow what the table knows. It may run inside a commit, so it asks the store for nothing: what
+// has left the window stays in the table for now.
 func (e *Engine) takeIn(ctx context.Context, p *part, newer []SegmentHeader, head int64) {
 	for i := range newer {
 		for j := range newer[i].Messages {
 			off := newer[i].First + int64(j)
 			if h := newer[i].Messages[j].Hash; h != 0 && off > p.dedup.upto {
-				e.insert(ctx, p, h, off)
+				e.insertFrom(ctx, p, h, off, func() int64 { return p.log.Start })
 			}
 		}
 	}

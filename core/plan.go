@@ -56,7 +56,7 @@ func (e *Engine) planGroup(ctx context.Context, g *group, now Time) plan {
 	if len(pl.claims) == 0 {
 		return pl
 	}
-	e.takeRows(g, &pl, rows, now)
+	e.takeRows(ctx, g, &pl, rows, now)
 	e.takeOthers(&pl, min(rows, maxPlanRows), now)
 	pl.due = min(want, 1000)
 	pl.seeds = map[PartitionKey]int64{}
@@ -156,7 +156,7 @@ func (e *Engine) takeClaims(g *group, pl *plan) (want, rows int) {
 }
 
 // takeRows moves ready partitions into the plan: those that claims name, then the fullest for claims that are dealt, then in turn.
-func (e *Engine) takeRows(g *group, pl *plan, rows int, now Time) {
+func (e *Engine) takeRows(ctx context.Context, g *group, pl *plan, rows int, now Time) {
 	general, dealt := false, false
 	for _, c := range pl.claims {
 		if c.part == nil {
@@ -166,6 +166,7 @@ func (e *Engine) takeRows(g *group, pl *plan, rows int, now Time) {
 		}
 	}
 	if dealt {
+		e.refresh(ctx, g)
 		g.ready.fullestFirst()
 	}
 	if general {

@@ -15,8 +15,10 @@ type pushReq struct {
 	bytes  int
 	// delayed tells that some of it goes to the schedule; such a request is committed by an Update.
 	delayed bool
-	err     error
-	done    chan struct{}
+	// lost tells that some of it was for a partition that is gone.
+	lost bool
+	err  error
+	done chan struct{}
 }
 
 // pushGroup are the messages of a request for one partition and due time.
@@ -38,6 +40,8 @@ type pushGroup struct {
 	mine      []Message
 	mineItems []int
 	late      bool
+	// gone tells that the queue was deleted by another gateway.
+	gone bool
 }
 
 func (r *pushReq) fail(err error) {

@@ -22,10 +22,8 @@ func (e *Engine) admitPushes(reqs []*pushReq) []*pushReq {
 			}
 		}
 		switch {
-		case gone && !r.params.Create:
-			r.fail(Errorf(CodeDeleted, "push", "the queue is being deleted"))
 		case gone:
-			go e.repush(r)
+			e.pushedIntoNothing(context.Background(), r)
 		case held != nil:
 			held.heldPushes = append(held.heldPushes, r)
 			held.heldCount[0].Add(1)
@@ -48,7 +46,7 @@ func (e *Engine) commitPushes(ctx context.Context, reqs []*pushReq) {
 	if len(reqs) == 0 {
 		return
 	}
-	reqs, err := e.placePushes(ctx, reqs)
+	reqs, err := e.placePushes(ctx, e.stillPushed(ctx, reqs))
 	if err != nil {
 		for _, r := range reqs {
 			r.fail(WrapError(CodeInternal, "push", err))
@@ -74,6 +72,9 @@ func (e *Engine) placePushes(ctx context.Context, reqs []*pushReq) ([]*pushReq, 
 	var missing []Partition
 	type slot struct{ g *pushGroup }
 	var slots []slot
+	if e.shared && slices.ContainsFunc(reqs, (*pushReq).compares) {
+		_ = e.follow(ctx) // where it fails, the commit will too
+	}
 	for _, r := range reqs {
 		for i := range r.groups {
 			g := &r.groups[i]
@@ -104,11 +105,40 @@ func (e *Engine) placePushes(ctx context.Context, reqs []*pushReq) ([]*pushReq, 
 	}
 	for i, s := range slots {
 		if made[i].Key == 0 {
-			return reqs, Errorf(CodeDeleted, "push", "the queue is being deleted")
+			s.g.gone = true
+			continue
 		}
 		s.g.part = e.cat.addPart(s.g.entry, made[i])
 	}
-	return reqs, nil
+	return e.stillPushed(ctx, reqs), nil
+}
+
+// stillPushed drops the pushes to queues that are gone and answers them, or sends them again.
+func (e *Engine) stillPushed(ctx context.Context, reqs []*pushReq) []*pushReq {
+	return slices.DeleteFunc(slices.Clone(reqs), func(r *pushReq) bool {
+		if !slices.ContainsFunc(r.groups, func(g pushGroup) bool { return g.gone || g.entry.gone.Load() }) {
+			return false
+		}
+		e.pushedIntoNothing(ctx, r)
+		return true
+	})
+}
+
+// pushedIntoNothing answers a push of which some goes to a queue that is gone: it is made anew where the push would have made it.
+func (e *Engine) pushedIntoNothing(ctx context.Context, r *pushReq) {
+	if e.shared {
+		_ = e.follow(ctx) // another gateway deleted it; where this fails, so will what comes next
+	}
+	if r.params.Create {
+		go e.repush(r)
+		return
+	}
+	r.fail(Errorf(CodeDeleted, "push", "the queue is being deleted"))
+}
+
+// compares reports whether the push goes where the fewest messages are.
+func (r *pushReq) compares() bool {
+	return r.params.Spread && len(r.groups) > 0 && len(r.groups[0].entry.partitions()) > 1
 }
 
 // emptiest returns the partition with the fewest unleased messages for the reserved group.
@@ -121,6 +151,7 @@ func (e *Engine) emptiest(ctx context.Context, en *entry) *part {
 	if err != nil {
 		return list[0]
 	}
+	e.refresh(ctx, g)
 	best, least := list[0], int64(-1)
 	for _, p := range list {
 		if n := g.hint(p).unleased() + p.incoming; least < 0 || n < least {
@@ -164,7 +195,9 @@ func (e *Engine) appendPushes(ctx context.Context, reqs []*pushReq) {
 	}
 	started := e.clock.Now()
 	commit := newCommit()
-	params := AppendParams{Commit: commit, Now: max(started, e.notBefore), Segments: segs}
+	params := AppendParams{
+		Commit: commit, Now: max(started, e.notBefore), Segments: segs, CheckCatalog: e.shared, Catalog: e.others.catalog,
+	}
 	given := segs
 	if e.shared {
 		params.Moved = func(_ PartitionKey, log LogState, newer []SegmentHeader, indexes []int) ([]NewSegment, error) {
@@ -179,6 +212,11 @@ func (e *Engine) appendPushes(ctx context.Context, reqs []*pushReq) {
 		}
 	}
 	placed, err := e.store.Append(ctx, params)
+	if e.shared && CodeOf(err) == CodeConflict && e.follow(ctx) == nil && e.others.catalog != params.Catalog {
+		e.takeBack(reqs)
+		e.commitPushes(ctx, reqs) // another gateway changed queues, so what was decided by their options is decided again
+		return
+	}
 	if CodeOf(err) == CodeUnknown {
 		for i := range pieces {
 			e.doubt(pieces[i].g.entry)
@@ -195,8 +233,17 @@ func (e *Engine) appendPushes(ctx context.Context, reqs []*pushReq) {
 		e.placed(ctx, &pieces[i], &given[i], &placed[i])
 	}
 	for _, r := range reqs {
+		if r.lost && r.nowhere() {
+			e.pushedIntoNothing(ctx, r)
+			continue
+		}
 		e.finishPush(r)
 	}
+}
+
+// nowhere reports whether nothing of a push was stored.
+func (r *pushReq) nowhere() bool {
+	return !slices.ContainsFunc(r.out, func(o Pushed) bool { return o.Status != PushFailed })
 }
 
 // placed brings memory up to date with one segment of a commit.
@@ -205,6 +252,7 @@ func (e *Engine) placed(ctx context.Context, from *piece, seg *NewSegment, pl *P
 	switch {
 	case pl.Gone:
 		e.others.overdue.Store(e.shared) // its queue was deleted elsewhere
+		r.lost = true
 		for _, i := range g.items {
 			r.out[i].Status, r.out[i].Err = PushFailed, Errorf(CodeDeleted, "push", "the queue is being deleted")
 		}
@@ -249,13 +297,7 @@ func (e *Engine) finishPush(r *pushReq) {
 // failPushes answers a commit that failed. One that failed because of what is in it is tried again in halves, so that
 // one request cannot fail the others.
 func (e *Engine) failPushes(ctx context.Context, reqs []*pushReq, err error) {
-	for _, r := range reqs {
-		e.undoDedup(r)
-		for i := range r.groups {
-			r.groups[i].part.incoming = 0
-		}
-	}
-	e.landed()
+	e.takeBack(reqs)
 	if final(err) || len(reqs) == 1 {
 		e.log.ErrorContext(ctx, "a push commit failed", "requests", len(reqs), "code", CodeOf(err).String(), "error", err)
 		for _, r := range reqs {
@@ -265,6 +307,17 @@ func (e *Engine) failPushes(ctx context.Context, reqs []*pushReq, err error) {
 	}
 	e.commitPushes(ctx, reqs[:len(reqs)/2])
 	e.commitPushes(ctx, reqs[len(reqs)/2:])
+}
+
+// takeBack undoes what a commit that did not take place had prepared.
+func (e *Engine) takeBack(reqs []*pushReq) {
+	for _, r := range reqs {
+		e.undoDedup(r)
+		for i := range r.groups {
+			r.groups[i].part.incoming = 0
+		}
+	}
+	e.landed()
 }
 
 // pushDelayed commits a push of which some is not due yet: what is due goes to the log and the rest to the schedule, in one change set.

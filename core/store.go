@@ -92,6 +92,9 @@ type AppendParams struct {
 	Commit   uuid.UUID
 	Now      Time
 	Segments []NewSegment
+	// CheckCatalog has nothing stored, with CodeConflict, when TxEntries.Catalog would not say Catalog.
+	CheckCatalog bool
+	Catalog      int64
 	// Moved, where set, is called for each partition whose head is not what its segments know, with that partition locked: log is its
 	// log, newer are the headers of what lies between, and segments the indexes of its segments. It returns what to write
 	// in their place, in the same order; one of Count 0 is left out as if its group had asked for it. It may be called again
@@ -181,6 +184,9 @@ type TxEntries interface {
 	// Scheduled locks entries of the schedule and returns, in the order given, those that are still there: what another gateway
 	// took is missing.
 	Scheduled(seqs []int64) ([]int64, error)
+	// Catalog is the number of changes of queues and registrations so far, as the transaction sees it. Stores that nobody shares may
+	// return 0.
+	Catalog() int64
 }
 
 // ChangeSet is everything that one Update writes. Stores write deletes before updates before
@@ -409,4 +415,6 @@ type Followed struct {
 	Rows []RowKey
 	// Queues are the queues that were created, configured or deleted, or whose registrations changed.
 	Queues []uuid.UUID
+	// Catalog is what TxEntries.Catalog said at the same moment.
+	Catalog int64
 }

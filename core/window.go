@@ -42,6 +42,18 @@ func (e *Engine) seen(p *part, m *Message, since Time, header headerAt) (first u
 // candidates returns the offsets that may carry a transaction id, ascending: found by hash, or for ids that the engine
 // made by the time in them. What is older than the acknowledgement window is not found.
 func (e *Engine) candidates(ctx context.Context, p *part, transaction string) ([]int64, error) {
+	offs, err := e.recall(ctx, p, transaction)
+	if err != nil || len(offs) > 0 || !e.shared {
+		return offs, err
+	}
+	if err := e.look(ctx); err != nil { // another gateway may have appended it a moment ago
+		return nil, err
+	}
+	return e.recall(ctx, p, transaction)
+}
+
+// recall looks for a transaction id in what the engine knows of the partition.
+func (e *Engine) recall(ctx context.Context, p *part, transaction string) ([]int64, error) {
 	hash := HashTransaction(transaction)
 	found := make(chan []int64, 1)
 	var failed error

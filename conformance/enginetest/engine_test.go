@@ -16,6 +16,8 @@ import (
 // stores are the stores that every test of the engine runs over.
 var stores = map[string]enginetest.Open{
 	"memory": func(*testing.T) core.Store { return memory.New() },
+	// Two engines, which take turns.
+	"shared": func(*testing.T) core.Store { return memory.NewShared(core.NewSystemClock()) },
 	"sqlite": func(t *testing.T) core.Store {
 		t.Helper()
 		s, err := sqlite.Open(context.Background(), t.TempDir(), sqlite.Options{})
@@ -32,20 +34,39 @@ func overStores(t *testing.T, suite func(*testing.T, enginetest.Open)) {
 	}
 }
 
+// alone runs a suite with one engine over every store: it is about requests that meet in one pass, or about what has been done by the
+// time that a sweep is over.
+func alone(suite func(*testing.T, enginetest.Open)) func(*testing.T, enginetest.Open) {
+	return func(t *testing.T, open enginetest.Open) {
+		t.Helper()
+		suite(t, func(t *testing.T) core.Store {
+			t.Helper()
+			s := open(t)
+			if shared, ok := s.(core.Shared); ok {
+				return struct {
+					core.Store
+					core.Shared
+				}{s, shared}
+			}
+			return s
+		})
+	}
+}
+
 func TestWalks(t *testing.T)         { overStores(t, enginetest.Walks) }
 func TestWaking(t *testing.T)        { overStores(t, enginetest.Waking) }
 func TestEnding(t *testing.T)        { overStores(t, enginetest.Ending) }
-func TestDealing(t *testing.T)       { overStores(t, enginetest.Dealing) }
+func TestDealing(t *testing.T)       { overStores(t, alone(enginetest.Dealing)) }
 func TestSubscribing(t *testing.T)   { overStores(t, enginetest.Subscribing) }
 func TestLinearizable(t *testing.T)  { overStores(t, enginetest.Linearizable) }
-func TestMeeting(t *testing.T)       { overStores(t, enginetest.Meeting) }
+func TestMeeting(t *testing.T)       { overStores(t, alone(enginetest.Meeting)) }
 func TestRestarting(t *testing.T)    { overStores(t, enginetest.Restarting) }
 func TestLarge(t *testing.T)         { overStores(t, enginetest.Large) }
 func TestStorm(t *testing.T)         { overStores(t, enginetest.Storm) }
 func TestResting(t *testing.T)       { overStores(t, enginetest.Resting) }
 func TestBuffering(t *testing.T)     { overStores(t, enginetest.Buffering) }
 func TestTransactions(t *testing.T)  { overStores(t, enginetest.Transactions) }
-func TestDeleting(t *testing.T)      { overStores(t, enginetest.Deleting) }
+func TestDeleting(t *testing.T)      { overStores(t, alone(enginetest.Deleting)) }
 func TestFaults(t *testing.T)        { overStores(t, enginetest.Faults) }
 func TestDeduplication(t *testing.T) { overStores(t, enginetest.Deduplication) }
 
@@ -53,7 +74,7 @@ func TestDeduplication(t *testing.T) { overStores(t, enginetest.Deduplication) }
 func TestProperty(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
-			limit(t, "rapid.checks", map[string]string{"memory": "1000", "sqlite": "40"}[name])
+			limit(t, "rapid.checks", map[string]string{"memory": "1000", "shared": "300", "sqlite": "40"}[name])
 			limit(t, "rapid.steps", "50")
 			enginetest.Property(t, open)
 		})

@@ -29,7 +29,7 @@ type rig struct {
 	t     tester
 	clock *coretest.Clock
 	store core.Store
-	*core.Engine
+	*engines
 }
 
 // epoch is where the tests' clocks begin.
@@ -58,9 +58,16 @@ func (r *rig) start(change ...func(*core.Options)) {
 	for _, f := range change {
 		f(&o)
 	}
-	e, err := core.New(context.Background(), r.store, o)
-	require.NoError(r.t, err)
-	r.Engine = e
+	stores := []core.Store{r.store}
+	if sharing, ok := r.store.(Sharing); ok {
+		stores = append(stores, sharing.Another())
+	}
+	r.engines = &engines{}
+	for _, s := range stores {
+		e, err := core.New(context.Background(), s, o)
+		require.NoError(r.t, err)
+		r.all = append(r.all, e)
+	}
 }
 
 func (r *rig) stop() {

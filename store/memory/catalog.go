@@ -58,6 +58,7 @@ func (s *Store) PutQueue(ctx context.Context, p core.PutQueueParams) (core.Queue
 	q.Queue, q.options = p.Queue, options
 	q.CreatedAt, q.UpdatedAt = created, cmp.Or(p.Now, p.Queue.UpdatedAt)
 	q.Version++
+	s.catalog++
 	for _, part := range p.Partitions {
 		part.Queue = q.ID
 		s.createPartition(q, part, p.Now)
@@ -95,6 +96,7 @@ func (s *Store) DeleteQueue(ctx context.Context, id uuid.UUID) error {
 		delete(s.partitions, p.Key)
 	}
 	delete(s.queues, id)
+	s.catalog++
 	s.schedule = slices.DeleteFunc(s.schedule, func(e core.ScheduledSegment) bool {
 		return s.partitions[e.Segment.Partition] == nil
 	})

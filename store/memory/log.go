@@ -19,6 +19,9 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) ([]core.Placed,
 	if err != nil {
 		return nil, err
 	}
+	if p.CheckCatalog && p.Catalog != s.catalog {
+		return nil, core.Errorf(core.CodeConflict, "append", "queues or registrations changed")
+	}
 	segments, err := s.fillGaps(&p)
 	if err != nil {
 		return nil, err

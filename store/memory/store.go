@@ -20,6 +20,8 @@ type Store struct {
 	inject  func(commit uuid.UUID) Fault
 	lastKey core.PartitionKey
 	lastSeq int64
+	// catalog counts changes of queues and registrations.
+	catalog int64
 
 	queues     map[uuid.UUID]*queue
 	partitions map[core.PartitionKey]*partition

@@ -44,6 +44,9 @@ func (s *Store) Update(ctx context.Context, p core.UpdateParams, fn func(core.Tx
 			s.free(c.FreeSources)
 			s.append(p.Now, c.Segments, decoded, out)
 			s.apply(p.Now, c)
+			if len(c.Register)+len(c.Unregister) > 0 {
+				s.catalog++
+			}
 		})
 	}
 }
@@ -133,6 +136,9 @@ func (t *tx) DeadLetter(id uuid.UUID) (core.DeadLetter, bool, error) {
 	d, ok := t.s.dead[id]
 	return copyDead(d), ok, nil
 }
+
+// Catalog implements core.Tx.
+func (t *tx) Catalog() int64 { return t.s.catalog }
 
 // Scheduled implements core.Tx.
 func (t *tx) Scheduled(seqs []int64) ([]int64, error) {

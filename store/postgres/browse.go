@@ -15,83 +15,73 @@ import (
 // Rows implements core.Browser.
 func (s *Store) Rows(ctx context.Context, p core.RowsParams) ([]core.RowSummary, error) {
 	const op = "rows"
-	if err := s.enter(ctx, op); err != nil {
-		return nil, err
-	}
-	defer s.life.RUnlock()
 	const where = ` IN (SELECT key FROM partitions WHERE queue = $1) AND ($2::bytea = '' OR grp = $2)`
-	list, err := s.wholeRows(ctx, "f.partition"+where, "b.partition"+where, id(p.Queue), []byte(p.Group))
-	var out []core.RowSummary
+	list, err := s.wholeRows(ctx, op, "f.partition"+where, "b.partition"+where, id(p.Queue), []byte(p.Group))
+	out := make([]core.RowSummary, 0, len(list))
 	for i := range list {
 		out = append(out, core.Summarize(list[i].Key, list[i].Frontier, list[i].Batches, p.Now))
 	}
-	return out, classify(op, err)
+	return out, err
 }
 
 // wholeRows reads rows with their batches in one snapshot, by partition and group. Rows that exist only to be locked are
 // left out.
-func (s *Store) wholeRows(ctx context.Context, whereRows, whereBatches string, args ...any) (out []core.Row, err error) {
-	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = tx.Rollback(ctx) }() // it only reads
-	batches := map[core.RowKey][]core.Batch{}
-	err = rows(ctx, tx, selectBatches+" WHERE "+whereBatches+" ORDER BY b.first, b.id", func(r pgx.Rows) error {
-		key, b, err := scanBatch(r)
-		batches[key] = append(batches[key], b)
-		return err
-	}, args...)
-	if err != nil {
-		return nil, err
-	}
-	err = rows(ctx, tx, `SELECT f.partition, f.grp, f.moved, f."offset", f.retries, f.last_turn, f.next_batch, f.before_messages,
-		f.before_bytes, f.before_created, f.moved_at FROM frontiers f WHERE `+whereRows+" ORDER BY f.partition, f.grp", func(r pgx.Rows) error {
-		var row core.Row
-		err := scanRow(r, &row)
-		row.Batches = batches[row.Key]
-		if row.Exists || len(row.Batches) > 0 {
-			out = append(out, row)
-		}
-		return err
-	}, args...)
+func (s *Store) wholeRows(ctx context.Context, op, whereRows, whereBatches string, args ...any) (out []core.Row, err error) {
+	err = s.reading(ctx, op, func(q session) error {
+		out = nil
+		batches := map[core.RowKey][]core.Batch{}
+		b := &pgx.Batch{}
+		b.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+		b.Queue(selectBatches+" WHERE "+whereBatches+" ORDER BY b.first, b.id", args...).Query(func(r pgx.Rows) error {
+			return each(r, func(r pgx.Rows) error {
+				key, b, err := scanBatch(r)
+				batches[key] = append(batches[key], b)
+				return err
+			})
+		})
+		b.Queue(`SELECT f.partition, f.grp, f.moved, f."offset", f.retries, f.last_turn, f.next_batch, f.before_messages,
+			f.before_bytes, f.before_created, f.moved_at FROM frontiers f WHERE `+whereRows+" ORDER BY f.partition, f.grp", args...).
+			Query(func(r pgx.Rows) error {
+				return each(r, func(r pgx.Rows) error {
+					var row core.Row
+					err := scanRow(r, &row)
+					if row.Batches = batches[row.Key]; row.Exists || len(row.Batches) > 0 {
+						out = append(out, row)
+					}
+					return err
+				})
+			})
+		b.Queue("COMMIT")
+		return q.SendBatch(ctx, b).Close()
+	})
 	return out, err
 }
 
 // Batches implements core.Browser.
 func (s *Store) Batches(ctx context.Context, key core.RowKey) ([]core.Batch, core.Frontier, error) {
 	const op = "batches"
-	if err := s.enter(ctx, op); err != nil {
-		return nil, core.Frontier{}, err
-	}
-	defer s.life.RUnlock()
-	list, err := s.wholeRows(ctx, "f.partition = $1 AND f.grp = $2", "b.partition = $1 AND b.grp = $2", int64(key.Partition), []byte(key.Group))
+	list, err := s.wholeRows(ctx, op, "f.partition = $1 AND f.grp = $2", "b.partition = $1 AND b.grp = $2", int64(key.Partition), []byte(key.Group))
 	if err != nil || len(list) == 0 {
-		return nil, core.Frontier{}, classify(op, err)
+		return nil, core.Frontier{}, err
 	}
 	return list[0].Batches, list[0].Frontier, nil
 }
 
 func (s *Store) scheduled(ctx context.Context, op, where string, args ...any) ([]core.ScheduledSegment, error) {
-	if err := s.enter(ctx, op); err != nil {
-		return nil, err
+	return collect(ctx, s, op, scanScheduled,
+		"SELECT seq, due, partition, count, messages, bytes, created, expires, sources, header, body FROM schedule "+where, args...)
+}
+
+func scanScheduled(r pgx.Rows) (core.ScheduledSegment, error) {
+	e := core.ScheduledSegment{Segment: core.NewSegment{Know: -1}}
+	n, t := &e.Segment, &e.Segment.Totals
+	var sources []byte
+	err := r.Scan(&e.Seq, &e.Due, &n.Partition, &n.Count, &t.Messages, &t.Bytes, &t.Created, &n.Expires, &sources, &n.Header, &n.Body)
+	if err != nil {
+		return e, err
 	}
-	defer s.life.RUnlock()
-	var out []core.ScheduledSegment
-	err := rows(ctx, s.pool, "SELECT seq, due, partition, count, messages, bytes, created, expires, sources, header, body FROM schedule "+where,
-		func(r pgx.Rows) error {
-			e := core.ScheduledSegment{Segment: core.NewSegment{Know: -1}}
-			n, t := &e.Segment, &e.Segment.Totals
-			var sources []byte
-			err := r.Scan(&e.Seq, &e.Due, &n.Partition, &n.Count, &t.Messages, &t.Bytes, &t.Created, &n.Expires, &sources, &n.Header, &n.Body)
-			if err != nil {
-				return err
-			}
-			n.Sources, err = placing.DecodeSources(sources)
-			out = append(out, e)
-			return err
-		}, args...)
-	return out, classify(op, err)
+	n.Sources, err = placing.DecodeSources(sources)
+	return e, err
 }
 
 // Scheduled implements core.Browser.
@@ -107,20 +97,15 @@ func (s *Store) Due(ctx context.Context, now core.Time, limit int) ([]core.Sched
 // ScheduledTotals implements core.Browser.
 func (s *Store) ScheduledTotals(ctx context.Context, queue uuid.UUID) (map[core.PartitionKey]core.Totals, error) {
 	const op = "scheduled totals"
-	if err := s.enter(ctx, op); err != nil {
-		return nil, err
-	}
-	defer s.life.RUnlock()
 	out := map[core.PartitionKey]core.Totals{}
-	err := rows(ctx, s.pool, `SELECT partition, sum(messages)::bigint, sum(bytes)::bigint, sum(created)::bigint FROM schedule
-		WHERE partition IN (SELECT key FROM partitions WHERE queue = $1) GROUP BY partition`, func(r pgx.Rows) error {
-		var key core.PartitionKey
+	_, err := collect(ctx, s, op, func(r pgx.Rows) (key core.PartitionKey, err error) {
 		var t core.Totals
-		err := r.Scan(&key, &t.Messages, &t.Bytes, &t.Created)
+		err = r.Scan(&key, &t.Messages, &t.Bytes, &t.Created)
 		out[key] = t
-		return err
-	}, id(queue))
-	return out, classify(op, err)
+		return key, err
+	}, `SELECT partition, sum(messages)::bigint, sum(bytes)::bigint, sum(created)::bigint FROM schedule
+		WHERE partition IN (SELECT key FROM partitions WHERE queue = $1) GROUP BY partition`, id(queue))
+	return out, err
 }
 
 const selectDeadLetters = `SELECT id, queue, partition, grp, error, retries, failed_at, "offset", appended_at, header, body FROM dead_letters`
@@ -149,24 +134,20 @@ func scanDeadLetter(r pgx.Rows) (core.DeadLetter, error) {
 // DeadLetters implements core.Browser.
 func (s *Store) DeadLetters(ctx context.Context, f core.DeadLetterFilter) ([]core.DeadLetter, int64, error) {
 	const op = "dead letters"
-	if err := s.enter(ctx, op); err != nil {
+	where, args := deadLetterConditions(&f)
+	totals, err := collect(ctx, s, op, scanNumber, "SELECT count(*) FROM dead_letters"+where, args...)
+	if err != nil {
 		return nil, 0, err
 	}
-	defer s.life.RUnlock()
-	where, args := deadLetterConditions(&f)
-	var total int64
-	if err := s.pool.QueryRow(ctx, "SELECT count(*) FROM dead_letters"+where, args...).Scan(&total); err != nil {
-		return nil, 0, classify(op, err)
-	}
-	var out []core.DeadLetter
 	n := len(args)
 	page := " ORDER BY failed_at DESC, id LIMIT $" + strconv.Itoa(n+1) + " OFFSET $" + strconv.Itoa(n+2)
-	err := rows(ctx, s.pool, selectDeadLetters+where+page, func(r pgx.Rows) error {
-		d, err := scanDeadLetter(r)
-		out = append(out, d)
-		return err
-	}, append(args, limited(f.Limit), int64(max(f.Offset, 0)))...)
-	return out, total, classify(op, err)
+	out, err := collect(ctx, s, op, scanDeadLetter, selectDeadLetters+where+page, append(args, limited(f.Limit), int64(max(f.Offset, 0)))...)
+	return out, totals[0], err
+}
+
+func scanNumber(r pgx.Rows) (n int64, err error) {
+	err = r.Scan(&n)
+	return n, err
 }
 
 func deadLetterConditions(f *core.DeadLetterFilter) (where string, args []any) {

@@ -12,6 +12,11 @@ import (
 	"github.com/leasehold/leasehold/core"
 )
 
+// queueCatalog reads how often queues and registrations have changed.
+func queueCatalog(b *pgx.Batch, to *int64) {
+	b.Queue("SELECT version FROM catalog").QueryRow(func(r pgx.Row) error { return r.Scan(to) })
+}
+
 const selectQueues = "SELECT id, name, version, origin, created_at, updated_at, options FROM queues"
 
 func scanQueue(r pgx.Row) (core.Queue, error) {
@@ -27,17 +32,7 @@ func scanQueue(r pgx.Row) (core.Queue, error) {
 // Queues implements core.Catalog.
 func (s *Store) Queues(ctx context.Context) ([]core.Queue, error) {
 	const op = "queues"
-	if err := s.enter(ctx, op); err != nil {
-		return nil, err
-	}
-	defer s.life.RUnlock()
-	out := []core.Queue{}
-	err := rows(ctx, s.pool, selectQueues+" ORDER BY name", func(r pgx.Rows) error {
-		q, err := scanQueue(r)
-		out = append(out, q)
-		return err
-	})
-	return out, classify(op, err)
+	return collect(ctx, s, op, func(r pgx.Rows) (core.Queue, error) { return scanQueue(r) }, selectQueues+" ORDER BY name")
 }
 
 // PutQueue implements core.Catalog.
@@ -52,7 +47,7 @@ func (s *Store) PutQueue(ctx context.Context, p core.PutQueueParams) (core.Queue
 		return core.Queue{}, core.WrapError(core.CodeInvalid, op, err)
 	}
 	var out core.Queue
-	err = s.commit(ctx, &transaction{op: op, id: uuid.New(), now: p.Now, run: func(ctx context.Context, tx session, _ *transaction) error {
+	err = s.commit(ctx, &transaction{op: op, id: uuid.New(), run: func(ctx context.Context, tx session, t *transaction) error {
 		old, err := lockQueue(ctx, tx, p.Queue.ID)
 		if err != nil {
 			return err
@@ -78,7 +73,8 @@ func (s *Store) PutQueue(ctx context.Context, p core.PutQueueParams) (core.Queue
 		for i := range p.Partitions {
 			p.Partitions[i].Queue = p.Queue.ID
 		}
-		_, err = createPartitions(ctx, tx, p.Now, p.Partitions)
+		made, err := createPartitions(ctx, tx, p.Now, p.Partitions)
+		t.changed = changes{queues: []uuid.UUID{p.Queue.ID}, logs: keysOfLogs(made)}
 		return err
 	}})
 	return out, err
@@ -112,7 +108,7 @@ func (s *Store) CreatePartitions(ctx context.Context, now core.Time, ps []core.P
 		return nil, err
 	}
 	defer s.life.RUnlock()
-	err = s.commit(ctx, &transaction{op: op, id: uuid.New(), now: now, run: func(ctx context.Context, tx session, _ *transaction) error {
+	err = s.commit(ctx, &transaction{op: op, id: uuid.New(), run: func(ctx context.Context, tx session, t *transaction) error {
 		queues := make([][16]byte, len(ps))
 		for i := range ps {
 			queues[i] = ps[i].Queue
@@ -123,9 +119,21 @@ func (s *Store) CreatePartitions(ctx context.Context, now core.Time, ps []core.P
 		}
 		var err error
 		out, err = createPartitions(ctx, tx, now, ps)
+		t.changed.logs = keysOfLogs(out)
 		return err
 	}})
 	return out, err
+}
+
+// keysOfLogs returns the keys of partitions that exist.
+func keysOfLogs(list []core.PartitionLog) []int64 {
+	var out []int64
+	for i := range list {
+		if list[i].Key != 0 {
+			out = append(out, int64(list[i].Key))
+		}
+	}
+	return out
 }
 
 type partitionName struct {
@@ -248,36 +256,19 @@ func existing(ctx context.Context, tx session, ps []core.Partition) (map[partiti
 // Partitions implements core.Catalog.
 func (s *Store) Partitions(ctx context.Context, queue uuid.UUID) ([]core.PartitionLog, error) {
 	const op = "partitions"
-	if err := s.enter(ctx, op); err != nil {
-		return nil, err
-	}
-	defer s.life.RUnlock()
-	var out []core.PartitionLog
-	err := rows(ctx, s.pool, selectPartitions+" WHERE p.queue = $1 ORDER BY p.ordinal", func(r pgx.Rows) error {
-		p, err := scanPartition(r)
-		out = append(out, p)
-		return err
-	}, id(queue))
-	return out, classify(op, err)
+	return collect(ctx, s, op, scanPartition, selectPartitions+" WHERE p.queue = $1 ORDER BY p.ordinal", id(queue))
 }
 
 // Registrations implements core.Catalog.
 func (s *Store) Registrations(ctx context.Context, queue uuid.UUID) ([]core.Registration, error) {
 	const op = "registrations"
-	if err := s.enter(ctx, op); err != nil {
-		return nil, err
-	}
-	defer s.life.RUnlock()
-	var out []core.Registration
-	err := rows(ctx, s.pool, "SELECT grp, start, created_at, mode FROM registrations WHERE queue = $1 ORDER BY grp", func(r pgx.Rows) error {
+	return collect(ctx, s, op, func(r pgx.Rows) (core.Registration, error) {
 		reg := core.Registration{Queue: queue}
 		var group, mode []byte
 		err := r.Scan(&group, &reg.Start, &reg.CreatedAt, &mode)
 		reg.Group, reg.Mode = string(group), string(mode)
-		out = append(out, reg)
-		return err
-	}, id(queue))
-	return out, classify(op, err)
+		return reg, err
+	}, "SELECT grp, start, created_at, mode FROM registrations WHERE queue = $1 ORDER BY grp", id(queue))
 }
 
 // DeleteQueue implements core.Catalog. Locks go as everywhere: frontiers before logs, each by key.
@@ -298,14 +289,16 @@ func (s *Store) DeleteQueue(ctx context.Context, queue uuid.UUID) error {
 		err = rows(ctx, tx, "SELECT key FROM partitions WHERE queue = $1 ORDER BY key", func(r pgx.Rows) error {
 			var key int64
 			err := r.Scan(&key)
-			t.changed = append(t.changed, key)
+			t.changed.logs = append(t.changed.logs, key)
 			return err
 		}, id(queue))
 		if err != nil {
 			return err
 		}
-		b, keys := t.final, nonNil(t.changed)
+		t.changed.queues = []uuid.UUID{queue}
+		b, keys := t.final, nonNil(t.changed.logs)
 		b.Queue("SELECT FROM frontiers WHERE partition = ANY($1) ORDER BY partition, grp FOR UPDATE", keys)
+		b.Queue("SELECT FROM schedule WHERE partition = ANY($1) ORDER BY seq FOR UPDATE", keys)
 		b.Queue("SELECT FROM partition_logs WHERE partition = ANY($1) ORDER BY partition FOR UPDATE", keys)
 		for _, table := range []string{"batches", "frontiers", "segments", "sources", "schedule", "partition_logs"} {
 			b.Queue("DELETE FROM "+table+" WHERE partition = ANY($1)", keys)

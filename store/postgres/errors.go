@@ -41,7 +41,10 @@ func classify(op string, err error) error {
 
 func codeOf(err error) core.Code {
 	var e *pgconn.PgError
+	var coded *core.Error
 	switch {
+	case errors.As(err, &coded):
+		return coded.Code
 	case errors.As(err, &e):
 		if e.ConstraintName == "commits_pkey" { // somebody looked for this commit and gave it up
 			return core.CodeUnavailable
@@ -83,8 +86,28 @@ func again(err error) bool {
 	return errors.As(err, &e) && (e.Code == stateDeadlock || e.Code == stateSerialize)
 }
 
-// lost reports whether a commit that failed so may have taken place.
-func lost(err error) bool {
+// fatal reports whether the server ended the connection with an error, or there was no answer at all.
+func fatal(err error) bool {
 	var e *pgconn.PgError
-	return !errors.As(err, &e)
+	return !errors.As(err, &e) || e.Severity == "FATAL" || e.Severity == "PANIC"
+}
+
+// lost reports whether a commit that failed so may have taken place.
+func lost(err error) bool { return fatal(err) }
+
+// broken reports whether the connection is to blame, so that another one may do better.
+func broken(err error) bool {
+	var coded *core.Error
+	if err == nil || errors.As(err, &coded) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	return fatal(err) || stateOf(err) == stateReadOnly
+}
+
+func stateOf(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
 }

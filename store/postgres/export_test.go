@@ -1,7 +1,13 @@
 package postgres
 
-// Prune deletes what is older than so many transactions in commits now.
-func (s *Store) Prune(keep int64) { s.prune(keep) }
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Prune deletes the commits below a transaction now.
+func (s *Store) Prune(below int64) { s.prune(context.Background(), below) }
 
 // SetFault makes f decide at each point of a commit whether it fails there.
 func (s *Store) SetFault(f func(point string) error) {
@@ -9,3 +15,12 @@ func (s *Store) SetFault(f func(point string) error) {
 	defer s.mu.Unlock()
 	s.fault = f
 }
+
+// Trace returns options under which a tracer sees every statement.
+func (o Options) Trace(t pgx.QueryTracer) Options {
+	o.tracer = t
+	return o
+}
+
+// Plans are the settings of a session that concern plans.
+var Plans = plans

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/google/uuid"
@@ -64,20 +63,31 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) (out []core.Pla
 		return nil, err
 	}
 	var found logs
+	var catalog int64
 	err = s.commit(ctx, &transaction{
-		op: op, id: p.Commit, now: p.Now,
+		op: op, id: p.Commit,
 		start: func(b *pgx.Batch) {
 			found = logs{}
 			b.Queue(lockLogs, keysOf(p.Segments)).Query(func(r pgx.Rows) error { return each(r, found.scan) })
+			if p.CheckCatalog {
+				queueCatalog(b, &catalog)
+			}
 		},
-		run: func(_ context.Context, _ session, t *transaction) error {
+		run: func(ctx context.Context, tx session, t *transaction) error {
+			if p.CheckCatalog && catalog != p.Catalog {
+				return core.Errorf(core.CodeConflict, op, "queues or registrations changed")
+			}
+			segments, err := fillGaps(ctx, tx, &p, found)
+			if err != nil {
+				return err
+			}
 			var in bool
-			if out, in = placing.Admit(p.Segments, found.of); !in {
+			if out, in = placing.Admit(segments, found.of); !in {
 				return errNothing
 			}
-			plan := placing.New(p.Now, p.Segments, out, found.of, nil)
+			plan := placing.New(p.Now, segments, out, found.of, nil)
 			queueAppend(t.final, plan)
-			t.changed = planned(plan)
+			t.changed.logs = planned(plan)
 			return nil
 		},
 	})
@@ -86,6 +96,37 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) (out []core.Pla
 	}
 	return out, nil
 }
+
+// fillGaps reads what others appended to partitions whose head moved, of all at once, and asks what goes in then.
+func fillGaps(ctx context.Context, tx session, p *core.AppendParams, found logs) ([]core.NewSegment, error) {
+	if p.Moved == nil {
+		return p.Segments, nil
+	}
+	gaps := placing.Gaps(p.Segments, found.of)
+	if len(gaps) == 0 {
+		return p.Segments, nil
+	}
+	c := newColumns(len(gaps), 2)
+	for i := range gaps {
+		c.set(i, int64(gaps[i].Partition), gaps[i].From)
+	}
+	newer := map[core.PartitionKey][]core.SegmentHeader{}
+	err := rows(ctx, tx, selectNewer, func(r pgx.Rows) error {
+		var h core.SegmentHeader
+		err := scanHeader(r, &h, &h.Partition)
+		newer[h.Partition] = append(newer[h.Partition], h)
+		return err
+	}, c.args()...)
+	if err != nil {
+		return nil, err
+	}
+	return placing.Fill(p, gaps, found.of, func(g placing.Gap) ([]core.SegmentHeader, error) { return newer[g.Partition], nil })
+}
+
+// selectNewer reads headers from an offset on, which begins a segment: a head that was known ends one.
+const selectNewer = `SELECT k.partition, s.first, s.count, s.appended_at, s.before_messages, s.before_bytes, s.before_created, s.header
+	FROM unnest($1::bigint[], $2::bigint[]) AS k(partition, first)
+	CROSS JOIN LATERAL (SELECT * FROM segments g WHERE g.partition = k.partition AND g.first >= k.first ORDER BY g.first) s`
 
 func planned(plan *placing.Plan) []int64 {
 	keys := make([]int64, 0, len(plan.Logs))
@@ -172,14 +213,13 @@ const selectHeaders = `SELECT first, count, appended_at, before_messages, before
 	AND first >= coalesce((SELECT max(first) FROM segments WHERE partition = $1 AND first <= $2), 0) ORDER BY first LIMIT $4`
 
 // Headers implements core.Log.
-func (s *Store) Headers(ctx context.Context, p core.HeadersParams) ([]core.SegmentHeader, error) {
+func (s *Store) Headers(ctx context.Context, p core.HeadersParams) (out []core.SegmentHeader, err error) {
 	const op = "headers"
-	if err := s.enter(ctx, op); err != nil {
-		return nil, err
-	}
-	defer s.life.RUnlock()
-	out, err := headers(ctx, s.pool, p)
-	return out, classify(op, err)
+	err = s.reading(ctx, op, func(q session) (err error) {
+		out, err = headers(ctx, q, p)
+		return err
+	})
+	return out, err
 }
 
 func headers(ctx context.Context, q querier, p core.HeadersParams) ([]core.SegmentHeader, error) {
@@ -189,28 +229,33 @@ func headers(ctx context.Context, q querier, p core.HeadersParams) ([]core.Segme
 	var out []core.SegmentHeader
 	err := rows(ctx, q, selectHeaders, func(r pgx.Rows) error {
 		h := core.SegmentHeader{Partition: p.Partition}
-		var count int
-		var header []byte
-		err := r.Scan(&h.First, &count, &h.AppendedAt, &h.Before.Messages, &h.Before.Bytes, &h.Before.Created, &header)
-		if err != nil {
-			return err
-		}
-		h.Messages, err = core.DecodeHeaders(header, count)
+		err := scanHeader(r, &h)
 		out = append(out, h)
 		return err
 	}, int64(p.Partition), p.From, p.To, limited(p.Limit))
 	return out, err
 }
 
-// Read implements core.Log.
-func (s *Store) Read(ctx context.Context, p core.ReadParams) ([]core.Message, error) {
-	const op = "read"
-	if err := s.enter(ctx, op); err != nil {
-		return nil, err
+// scanHeader reads a header whose columns come after others.
+func scanHeader(r pgx.Rows, h *core.SegmentHeader, before ...any) error {
+	var count int
+	var header []byte
+	err := r.Scan(append(before, &h.First, &count, &h.AppendedAt, &h.Before.Messages, &h.Before.Bytes, &h.Before.Created, &header)...)
+	if err != nil {
+		return err
 	}
-	defer s.life.RUnlock()
-	out, err := read(ctx, s.pool, p)
-	return out, classify(op, err)
+	h.Messages, err = core.DecodeHeaders(header, count)
+	return err
+}
+
+// Read implements core.Log.
+func (s *Store) Read(ctx context.Context, p core.ReadParams) (out []core.Message, err error) {
+	const op = "read"
+	err = s.reading(ctx, op, func(q session) (err error) {
+		out, err = read(ctx, q, p)
+		return err
+	})
+	return out, err
 }
 
 // wantedPart is a stretch of a segment to be read.
@@ -307,30 +352,25 @@ func bodies(ctx context.Context, q querier, key core.PartitionKey, parts []wante
 // Locate implements core.Log.
 func (s *Store) Locate(ctx context.Context, key core.PartitionKey, t core.Time) (int64, error) {
 	const op = "locate"
-	if err := s.enter(ctx, op); err != nil {
+	found, err := collect(ctx, s, op, scanNumber, `SELECT CASE WHEN head_at < $2 THEN head + 1 ELSE locate(partition, start, head, $2) END
+		FROM partition_logs WHERE partition = $1`, int64(key), int64(t))
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	defer s.life.RUnlock()
-	var off int64
-	err := s.pool.QueryRow(ctx, `SELECT CASE WHEN head_at < $2 THEN head + 1 ELSE locate(partition, start, head, $2) END
-		FROM partition_logs WHERE partition = $1`, int64(key), int64(t)).Scan(&off)
-	if errors.Is(err, pgx.ErrNoRows) {
+	case len(found) == 0:
 		return 0, core.Errorf(core.CodeNoPartition, op, "partition %d does not exist", key)
 	}
-	return off, classify(op, err)
+	return found[0], nil
 }
 
 // Source implements core.Log.
 func (s *Store) Source(ctx context.Context, key core.PartitionKey, source string) (int64, error) {
-	const op = "source"
-	if err := s.enter(ctx, op); err != nil {
+	found, err := collect(ctx, s, "source", scanNumber, `SELECT "offset" FROM sources WHERE partition = $1 AND source_id = $2`,
+		int64(key), []byte(source))
+	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	defer s.life.RUnlock()
-	var off int64
-	err := s.pool.QueryRow(ctx, `SELECT coalesce((SELECT "offset" FROM sources WHERE partition = $1 AND source_id = $2), 0)`,
-		int64(key), []byte(source)).Scan(&off)
-	return off, classify(op, err)
+	return found[0], nil
 }
 
 // DeadLetter is read inside and outside of transactions.

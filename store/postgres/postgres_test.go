@@ -22,6 +22,11 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, harness())
 }
 
+func TestShared(t *testing.T) {
+	testenv.Postgres(t)
+	storetest.RunShared(t, harness())
+}
+
 func BenchmarkStore(b *testing.B) {
 	testenv.Postgres(b)
 	storetest.Bench(b, harness())

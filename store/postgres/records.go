@@ -14,16 +14,14 @@ import (
 // Record implements core.Records.
 func (s *Store) Record(ctx context.Context, kind, name string) ([]byte, error) {
 	const op = "record"
-	if err := s.enter(ctx, op); err != nil {
+	found, err := collect(ctx, s, op, func(r pgx.Rows) (value []byte, err error) {
+		err = r.Scan(&value)
+		return value, err
+	}, "SELECT value FROM records WHERE kind = $1 AND name = $2", []byte(kind), []byte(name))
+	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	defer s.life.RUnlock()
-	var value []byte
-	err := s.pool.QueryRow(ctx, "SELECT value FROM records WHERE kind = $1 AND name = $2", []byte(kind), []byte(name)).Scan(&value)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
-	}
-	return value, classify(op, err)
+	return found[0], nil
 }
 
 // PutRecord implements core.Records.
@@ -58,26 +56,19 @@ func (s *Store) PutRecord(ctx context.Context, kind, name string, old, value []b
 // ListRecords implements core.RecordLister.
 func (s *Store) ListRecords(ctx context.Context, p core.ListRecordsParams) ([]core.Record, error) {
 	const op = "list records"
-	if err := s.enter(ctx, op); err != nil {
-		return nil, err
-	}
-	defer s.life.RUnlock()
 	query := `SELECT name, value, at FROM records WHERE kind = $1 AND name >= $2 AND ($3::bytea IS NULL OR name < $3)
 		AND ($4::bytea = '' OR name > $4) ORDER BY name LIMIT $5`
 	if p.Reverse {
 		query = `SELECT name, value, at FROM records WHERE kind = $1 AND name >= $2 AND ($3::bytea IS NULL OR name < $3)
 			AND ($4::bytea = '' OR name < $4) ORDER BY name DESC LIMIT $5`
 	}
-	var out []core.Record
-	err := rows(ctx, s.pool, query, func(r pgx.Rows) error {
+	return collect(ctx, s, op, func(r pgx.Rows) (core.Record, error) {
 		rec := core.Record{Kind: p.Kind}
 		var name []byte
 		err := r.Scan(&name, &rec.Value, &rec.At)
 		rec.Name = string(name)
-		out = append(out, rec)
-		return err
-	}, []byte(p.Kind), []byte(p.Prefix), after(p.Prefix), []byte(p.After), limited(p.Limit))
-	return out, classify(op, err)
+		return rec, err
+	}, query, []byte(p.Kind), []byte(p.Prefix), after(p.Prefix), []byte(p.After), limited(p.Limit))
 }
 
 // after returns the first name that is behind all with a prefix, nil when every name is.

@@ -223,7 +223,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOldCommitsGo lets commits grow old and deletes them. It runs alone: what is old is a matter of the whole server.
+// TestOldCommitsGo deletes old commits: who followed from before has lost them. It runs alone: which transactions run is a
+// matter of the whole server.
 func TestOldCommitsGo(t *testing.T) {
 	s, keys, schema := replicas(t, 1)
 	admin, err := pgx.Connect(t.Context(), testenv.Postgres(t))
@@ -237,12 +238,26 @@ func TestOldCommitsGo(t *testing.T) {
 		_, err = s[0].Append(t.Context(), core.AppendParams{Commit: uuid.New(), Segments: []core.NewSegment{coretest.Segments(keys[0], i, 1, 1)}})
 		require.NoError(t, err)
 	}
+	old, err := s[0].Follow(t.Context(), "")
+	require.NoError(t, err)
 	before := count()
-	s[0].Prune(1 << 40)
+	s[0].Prune(3)
 	assert.Equal(t, before, count(), "nothing is that old")
-	s[0].Prune(0)
-	assert.Less(t, count(), before)
-	t.Logf("%d of %d commits are left", count(), before)
+	f, err := s[0].Follow(t.Context(), old.Next)
+	require.NoError(t, err)
+	assert.False(t, f.Lost)
+	_, err = s[0].Append(t.Context(), core.AppendParams{Commit: uuid.New(), Segments: []core.NewSegment{coretest.Segments(keys[0], 9, 1, 1)}})
+	require.NoError(t, err)
+	var next int64
+	require.NoError(t, admin.QueryRow(t.Context(), "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&next))
+	s[0].Prune(next)
+	assert.Zero(t, count())
+	f, err = s[0].Follow(t.Context(), old.Next)
+	require.NoError(t, err)
+	assert.True(t, f.Lost, "what the cursor needs is gone")
+	again, err := s[0].Follow(t.Context(), f.Next)
+	require.NoError(t, err)
+	assert.False(t, again.Lost)
 }
 
 // TestSchemaInTheURL keeps two stores of one database apart.

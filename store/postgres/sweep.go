@@ -16,48 +16,23 @@ const needsResolving = "(state = 0 OR state = 1 AND redraw)"
 // NextDue implements core.Sweeping. Each part is the first entry of an index.
 func (s *Store) NextDue(ctx context.Context) (schedule, lease, expiry core.Time, err error) {
 	const op = "next due"
-	if err := s.enter(ctx, op); err != nil {
-		return 0, 0, 0, err
-	}
-	defer s.life.RUnlock()
-	err = s.pool.QueryRow(ctx, `SELECT coalesce((SELECT min(due) FROM schedule), 0), coalesce((SELECT min(until) FROM batches WHERE `+needsResolving+`), 0),
-		coalesce((SELECT min(expires) FROM segments WHERE expires <> 0), 0)`).Scan(&schedule, &lease, &expiry)
-	return schedule, lease, expiry, classify(op, err)
+	_, err = collect(ctx, s, op, func(r pgx.Rows) (bool, error) { return true, r.Scan(&schedule, &lease, &expiry) }, `SELECT coalesce((SELECT min(due) FROM schedule), 0), coalesce((SELECT min(until) FROM batches WHERE `+needsResolving+`), 0),
+		coalesce((SELECT min(expires) FROM segments WHERE expires <> 0), 0)`)
+	return schedule, lease, expiry, err
 }
 
 // Expired implements core.Sweeping. The rows come by their earliest time.
 func (s *Store) Expired(ctx context.Context, now core.Time, limit int) ([]core.RowKey, error) {
 	const op = "expired"
-	if err := s.enter(ctx, op); err != nil {
-		return nil, err
-	}
-	defer s.life.RUnlock()
-	var out []core.RowKey
-	err := rows(ctx, s.pool, "SELECT partition, grp FROM batches WHERE "+needsResolving+` AND until <= $1 GROUP BY partition, grp
-		ORDER BY min(until), partition, grp LIMIT $2`, func(r pgx.Rows) error {
-		var key core.RowKey
-		var group []byte
-		err := r.Scan(&key.Partition, &group)
-		key.Group = string(group)
-		out = append(out, key)
-		return err
-	}, int64(now), limited(limit))
-	return out, classify(op, err)
+	return collect(ctx, s, op, scanKey, "SELECT partition, grp FROM batches WHERE "+needsResolving+` AND until <= $1 GROUP BY partition, grp
+		ORDER BY min(until), partition, grp LIMIT $2`, int64(now), limited(limit))
 }
 
 func (s *Store) refs(ctx context.Context, op, where string, args ...any) ([]core.SegmentRef, error) {
-	if err := s.enter(ctx, op); err != nil {
-		return nil, err
-	}
-	defer s.life.RUnlock()
-	var out []core.SegmentRef
-	err := rows(ctx, s.pool, "SELECT partition, first, first + count - 1, appended_at, expires FROM segments "+where, func(r pgx.Rows) error {
-		var ref core.SegmentRef
-		err := r.Scan(&ref.Partition, &ref.First, &ref.Last, &ref.AppendedAt, &ref.Expires)
-		out = append(out, ref)
-		return err
-	}, args...)
-	return out, classify(op, err)
+	return collect(ctx, s, op, func(r pgx.Rows) (ref core.SegmentRef, err error) {
+		err = r.Scan(&ref.Partition, &ref.First, &ref.Last, &ref.AppendedAt, &ref.Expires)
+		return ref, err
+	}, "SELECT partition, first, first + count - 1, appended_at, expires FROM segments "+where, args...)
 }
 
 // ExpiredSegments implements core.Sweeping.
@@ -73,7 +48,7 @@ func (s *Store) Segments(ctx context.Context, key core.PartitionKey, from int64,
 }
 
 // DeleteSegments implements core.Sweeping. Segments that are gone already are passed over.
-func (s *Store) DeleteSegments(ctx context.Context, now core.Time, remove, expiries []core.SegmentRef) error {
+func (s *Store) DeleteSegments(ctx context.Context, _ core.Time, remove, expiries []core.SegmentRef) error {
 	const op = "delete segments"
 	if err := s.enter(ctx, op); err != nil {
 		return err
@@ -82,12 +57,12 @@ func (s *Store) DeleteSegments(ctx context.Context, now core.Time, remove, expir
 	if len(remove)+len(expiries) == 0 {
 		return nil
 	}
-	return s.commit(ctx, &transaction{op: op, id: uuid.New(), now: now, run: func(_ context.Context, _ session, t *transaction) error {
+	return s.commit(ctx, &transaction{op: op, id: uuid.New(), run: func(_ context.Context, _ session, t *transaction) error {
 		gone, kept := refColumns(remove), refColumns(expiries)
 		keys := slices.Clone(gone[0])
 		slices.Sort(keys)
 		keys = slices.Compact(keys)
-		t.changed = keys
+		t.changed.logs = keys
 		b := t.final
 		b.Queue("SELECT FROM partition_logs WHERE partition = ANY($1) ORDER BY partition FOR NO KEY UPDATE", keys)
 		b.Queue(`UPDATE segments s SET expires = k.expires FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS k(partition, first, last, expires)

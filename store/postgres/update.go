@@ -26,11 +26,12 @@ func (s *Store) Update(ctx context.Context, p core.UpdateParams, fn func(core.Tx
 	var lockFirst []int64
 	var refused error
 	var u *update
-	t := &transaction{op: op, id: p.Commit, now: p.Now}
+	t := &transaction{op: op, id: p.Commit}
 	t.start = func(b *pgx.Batch) {
 		u = &update{now: p.Now}
 		u.queueLocks(b, requests)
 		u.queueReads(b, requests)
+		queueCatalog(b, &u.catalog)
 	}
 	t.run = func(ctx context.Context, tx session, t *transaction) error {
 		u.tx, u.ctx = tx, ctx
@@ -96,13 +97,17 @@ type update struct {
 	ctx context.Context //nolint:containedctx // core.Tx has no contexts: it lives as long as one call
 	now core.Time
 
+	catalog int64
+
 	asked  map[core.RowKey]bool
 	locked map[core.RowKey]bool
 	rows   map[core.RowKey]*core.Row
-	// batches are all that were read, until load has picked from them.
+	// batches are those that were read, until load has picked from them.
 	batches map[core.RowKey][]core.Batch
 	logs    logs
-	seen    []int64
+	// seen are the partitions whose log the change set changes, purged the rows that a purge does.
+	seen   []int64
+	purged []core.RowKey
 }
 
 // keyArrays returns the keys of requests as arrays for unnest.
@@ -155,141 +160,6 @@ func (u *update) queueLocks(b *pgx.Batch, requests []core.RowRequest) {
 	}
 }
 
-const selectRows = `SELECT f.partition, f.grp, f.moved, f."offset", f.retries, f.last_turn, f.next_batch, f.before_messages,
-	f.before_bytes, f.before_created, f.moved_at, ` + logColumns + `
-	FROM unnest($1::bigint[], $2::bytea[]) AS k(partition, grp) JOIN frontiers f ON f.partition = k.partition AND f.grp = k.grp
-	JOIN partition_logs l ON l.partition = f.partition`
-
-const selectBatches = `SELECT b.partition, b.grp, b.id, b.first, b.last, b.pending, b.state, b.attempts, b.turn, b.turn_at, b.redraw,
-	b.lease, b.exclusive, b.protocol, b.until, b.held_messages, b.held_bytes, b.held_created, b.covered_messages, b.covered_bytes,
-	b.covered_created FROM batches b`
-
-// queueReads reads the rows that were asked for; those that were not locked are left out when the answers come.
-func (u *update) queueReads(b *pgx.Batch, requests []core.RowRequest) {
-	u.rows, u.batches = map[core.RowKey]*core.Row{}, map[core.RowKey][]core.Batch{}
-	if len(requests) == 0 {
-		return
-	}
-	var k keys
-	for i := range requests {
-		k.add(requests[i].Key)
-	}
-	b.Queue(selectRows, k.partitions, k.groups).Query(func(r pgx.Rows) error {
-		return each(r, func(r pgx.Rows) error {
-			row := &core.Row{}
-			err := scanRow(r, row, logTargets(&row.Log)...)
-			if u.locked[row.Key] {
-				u.rows[row.Key] = row
-			}
-			return err
-		})
-	})
-	b.Queue(selectBatches+` JOIN unnest($1::bigint[], $2::bytea[]) AS k(partition, grp) ON b.partition = k.partition AND b.grp = k.grp
-		ORDER BY b.first, b.id`, k.partitions, k.groups).Query(func(r pgx.Rows) error {
-		return each(r, func(r pgx.Rows) error {
-			key, batch, err := scanBatch(r)
-			u.batches[key] = append(u.batches[key], batch)
-			return err
-		})
-	})
-}
-
-// load picks from what was read what the requests ask for. With lockFirst it locks and reads logs that an append will want.
-func (u *update) load(requests []core.RowRequest, lockFirst []int64) (err error) {
-	if u.logs, err = readLogs(u.ctx, u.tx, lockLogs, lockFirst); err != nil {
-		return err
-	}
-	for i := range requests {
-		row := u.rows[requests[i].Key]
-		if row == nil {
-			continue
-		}
-		row.Batches, row.Rest = core.SelectBatches(u.batches[row.Key], requests[i], row.Frontier, u.now)
-		if _, locked := u.logs[row.Key.Partition]; !locked {
-			u.logs[row.Key.Partition] = row.Log
-		}
-	}
-	u.batches = nil
-	return nil
-}
-
-func scanRow(r pgx.Rows, row *core.Row, more ...any) error {
-	var group []byte
-	var turn int64
-	f := &row.Frontier
-	err := r.Scan(append([]any{
-		&row.Key.Partition, &group, &row.Exists, &f.Offset, &f.Retries, &turn, &f.NextBatch, &f.Before.Messages,
-		&f.Before.Bytes, &f.Before.Created, &f.MovedAt,
-	}, more...)...)
-	row.Key.Group = string(group)
-	f.LastTurn = core.Turn(turn) //nolint:gosec // all 64 bits, as they were written
-	return err
-}
-
-func scanBatch(r pgx.Rows) (key core.RowKey, b core.Batch, err error) {
-	var group, pending []byte
-	var turn int64
-	h, c := &b.Held, &b.Covered
-	err = r.Scan(&key.Partition, &group, &b.ID, &b.First, &b.Last, &pending, &b.State, &b.Attempts, &turn, &b.TurnAt, &b.Redraw,
-		(*[16]byte)(&b.Lease), &b.Exclusive, &b.Protocol, &b.Until, &h.Messages, &h.Bytes, &h.Created, &c.Messages, &c.Bytes, &c.Created)
-	if err != nil {
-		return key, b, err
-	}
-	key.Group = string(group)
-	b.Turn = core.Turn(turn) //nolint:gosec // all 64 bits, as they were written
-	b.Pending, err = core.DecodeRuns(pending, b.First)
-	return key, b, err
-}
-
-// Row implements core.Tx.
-func (u *update) Row(key core.RowKey) *core.Row { return u.rows[key] }
-
-// Headers implements core.Tx.
-func (u *update) Headers(p core.PartitionKey, first, last int64) ([]core.SegmentHeader, error) {
-	out, err := headers(u.ctx, u.tx, core.HeadersParams{Partition: p, From: first, To: last})
-	return out, classify("headers", err)
-}
-
-// Read implements core.Tx.
-func (u *update) Read(p core.PartitionKey, offsets core.Runs) ([]core.Message, error) {
-	out, err := read(u.ctx, u.tx, core.ReadParams{Partition: p, Offsets: offsets})
-	return out, classify("read", err)
-}
-
-// Log implements core.Tx. Logs of the rows that were asked for are at hand, others are looked up.
-func (u *update) Log(p core.PartitionKey) (core.LogState, bool) {
-	if log, ok := u.logs[p]; ok {
-		return log, true
-	}
-	found, err := readLogs(u.ctx, u.tx, selectLogs, []int64{int64(p)})
-	if err != nil {
-		return core.LogState{}, false // the transaction is broken: its next statement says so
-	}
-	log, ok := found[p]
-	if ok {
-		u.logs[p] = log
-	}
-	return log, ok
-}
-
-// Scheduled implements core.Tx.
-func (u *update) Scheduled(seqs []int64) ([]int64, error) {
-	there := make(map[int64]bool, len(seqs))
-	err := rows(u.ctx, u.tx, "SELECT seq FROM schedule WHERE seq = ANY($1) ORDER BY seq FOR UPDATE", func(r pgx.Rows) error {
-		var seq int64
-		err := r.Scan(&seq)
-		there[seq] = true
-		return err
-	}, nonNil(seqs))
-	return slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool { return !there[seq] }), classify("scheduled", err)
-}
-
-// DeadLetter implements core.Tx.
-func (u *update) DeadLetter(dead uuid.UUID) (core.DeadLetter, bool, error) {
-	d, ok, err := deadLetter(u.ctx, u.tx, dead)
-	return d, ok, classify("dead letter", err)
-}
-
 // write checks a change set, locks what else it needs and queues what writes it.
 func (u *update) write(c *core.ChangeSet, b *pgx.Batch) ([]core.Placed, error) {
 	const op = "update"
@@ -333,13 +203,19 @@ func (u *update) write(c *core.ChangeSet, b *pgx.Batch) ([]core.Placed, error) {
 	return placed, nil
 }
 
-// changed returns the partitions that other gateways should look at.
-func (u *update) changed(c *core.ChangeSet) []int64 {
+// changed returns what other gateways should know of a change set.
+func (u *update) changed(c *core.ChangeSet) changes {
+	out := changes{logs: u.seen, rows: u.purged}
 	for i := range c.Rows {
-		u.seen = append(u.seen, int64(c.Rows[i].Key.Partition))
+		out.rows = append(out.rows, c.Rows[i].Key)
 	}
-	slices.Sort(u.seen)
-	return slices.Compact(u.seen)
+	for i := range c.Register {
+		out.queues = append(out.queues, c.Register[i].Queue)
+	}
+	for i := range c.Unregister {
+		out.queues = append(out.queues, c.Unregister[i].Queue)
+	}
+	return out
 }
 
 // lockLogs locks the logs that the change set appends to or purges.
@@ -396,11 +272,19 @@ func existAll[T any](u *update, op string, code core.Code, query string, keys []
 	return nil
 }
 
-// lockPurged locks the rows of all groups of partitions that are purged, which nobody asked for by name.
+// lockPurged locks the rows of all groups of partitions that are purged, which nobody asked for by name, and their schedule.
 func (u *update) lockPurged(c *core.ChangeSet) error {
 	if len(c.Purge) == 0 {
 		return nil
 	}
-	_, err := u.tx.Exec(u.ctx, "SELECT FROM frontiers WHERE partition = ANY($1) ORDER BY partition, grp FOR UPDATE", c.Purge)
+	err := rows(u.ctx, u.tx, "SELECT partition, grp FROM frontiers WHERE partition = ANY($1) ORDER BY partition, grp FOR UPDATE", func(r pgx.Rows) error {
+		key, err := scanKey(r)
+		u.purged = append(u.purged, key)
+		return err
+	}, c.Purge)
+	if err != nil {
+		return err
+	}
+	_, err = u.tx.Exec(u.ctx, "SELECT FROM schedule WHERE partition = ANY($1) ORDER BY seq FOR UPDATE", c.Purge)
 	return err
 }

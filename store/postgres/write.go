@@ -146,7 +146,7 @@ func queueFrontiers(b *pgx.Batch, moved []*rowChange) {
 // batchArrays are batches as arrays for unnest.
 type batchArrays struct {
 	keys
-	numbers           [15][]int64
+	numbers           [16][]int64
 	pending           [][]byte
 	leases            [][16]byte
 	redraw, exclusive []bool
@@ -157,7 +157,7 @@ func (a *batchArrays) add(key core.RowKey, b *core.Batch) {
 	h, c := &b.Held, &b.Covered
 	for i, v := range [...]int64{
 		b.ID, b.First, b.Last, int64(b.State), int64(b.Attempts), int64(b.Turn), int64(b.TurnAt), int64(b.Protocol), int64(b.Until), //nolint:gosec // all 64 bits, read back alike
-		h.Messages, h.Bytes, h.Created, c.Messages, c.Bytes, c.Created,
+		h.Messages, h.Bytes, h.Created, c.Messages, c.Bytes, c.Created, int64(b.FirstTurn()), //nolint:gosec // all 64 bits, sorted as far as offsets go
 	} {
 		a.numbers[i] = append(a.numbers[i], v)
 	}
@@ -167,21 +167,22 @@ func (a *batchArrays) add(key core.RowKey, b *core.Batch) {
 }
 
 const upsertBatches = `INSERT INTO batches (id, first, last, state, attempts, turn, turn_at, protocol, until, held_messages, held_bytes,
-	held_created, covered_messages, covered_bytes, covered_created, partition, grp, pending, lease, redraw, exclusive)
+	held_created, covered_messages, covered_bytes, covered_created, served, partition, grp, pending, lease, redraw, exclusive)
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-	$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bytea[],
-	$18::bytea[], $19::uuid[], $20::boolean[], $21::boolean[])
+	$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[],
+	$18::bytea[], $19::bytea[], $20::uuid[], $21::boolean[], $22::boolean[])
 	ON CONFLICT (partition, grp, id) DO UPDATE SET first = excluded.first, last = excluded.last, pending = excluded.pending,
 	state = excluded.state, attempts = excluded.attempts, turn = excluded.turn, turn_at = excluded.turn_at, redraw = excluded.redraw,
 	lease = excluded.lease, exclusive = excluded.exclusive, protocol = excluded.protocol, until = excluded.until,
 	held_messages = excluded.held_messages, held_bytes = excluded.held_bytes, held_created = excluded.held_created,
-	covered_messages = excluded.covered_messages, covered_bytes = excluded.covered_bytes, covered_created = excluded.covered_created`
+	covered_messages = excluded.covered_messages, covered_bytes = excluded.covered_bytes, covered_created = excluded.covered_created,
+	served = excluded.served`
 
 func (a *batchArrays) queue(b *pgx.Batch) {
 	if len(a.pending) == 0 {
 		return
 	}
-	args := make([]any, 0, 21)
+	args := make([]any, 0, 22)
 	for _, numbers := range a.numbers {
 		args = append(args, numbers)
 	}

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"database/sql"
+
 	"github.com/leasehold/leasehold/core"
 	"github.com/leasehold/leasehold/store/internal/placing"
 )
@@ -103,11 +105,23 @@ func deleteSegmentRows(db *database, rows []int64) error {
 	return nil
 }
 
+// taken is what a delayed segment leaves behind that is no longer scheduled.
+type taken struct {
+	key    core.PartitionKey
+	totals core.Totals
+}
+
 func (u *update) writeSchedule(db *database) error {
+	u.unscheduled = u.unscheduled[:0]
 	for _, seq := range u.c.Unschedule {
-		if err := db.exec("DELETE FROM schedule WHERE seq = ?", seq); err != nil {
+		var gone taken
+		err := db.returning("DELETE FROM schedule WHERE seq = ? RETURNING partition, messages, bytes, created", func(r *sql.Rows) error {
+			return r.Scan(&gone.key, &gone.totals.Messages, &gone.totals.Bytes, &gone.totals.Created)
+		}, seq)
+		if err != nil {
 			return err
 		}
+		u.unscheduled = append(u.unscheduled, gone)
 	}
 	if len(u.c.Schedule) == 0 {
 		return nil
@@ -172,6 +186,14 @@ func (u *update) apply(st *state) {
 		st.cache.remove(p.rows)
 		p.part.index = index{loaded: true, written: p.log.Head}
 		st.expiries.set(p.part, 0)
+		delete(st.scheduled.totals, p.part.Key)
+	}
+	for _, gone := range u.unscheduled {
+		st.scheduled.add(st.partitions[gone.key], core.Totals{}.Minus(gone.totals))
+	}
+	for i := range u.c.Schedule {
+		seg := &u.c.Schedule[i].Segment
+		st.scheduled.add(st.partitions[seg.Partition], seg.Totals)
 	}
 	u.appended.apply(st)
 	for _, r := range u.rows {

@@ -11,16 +11,27 @@ import (
 	"github.com/leasehold/leasehold/store/internal/placing"
 )
 
-// Rows implements core.Browser. It reads the file, so that looking at a queue does not load it into memory.
+// Rows implements core.Browser. What is not in memory is read from the file, so that looking at a queue does not load it.
 func (s *Store) Rows(ctx context.Context, p core.RowsParams) ([]core.RowSummary, error) {
 	const op = "rows"
 	if err := s.enter(ctx, op); err != nil {
 		return nil, err
 	}
 	defer s.life.RUnlock()
-	db, err := s.reading(op)
+	s.mu.RLock()
+	db, st, err := s.view(op)
 	if err != nil {
+		s.mu.RUnlock()
 		return nil, err
+	}
+	held, all := st.heldRows(p.Queue, p.Group)
+	s.mu.RUnlock()
+	if all {
+		out := make([]core.RowSummary, len(held))
+		for i := range held {
+			out[i] = held[i].summary(p.Now)
+		}
+		return out, nil
 	}
 	where, args := " WHERE p.queue = ?", []any{p.Queue[:]}
 	if p.Group != "" {
@@ -160,19 +171,44 @@ func (s *Store) Due(ctx context.Context, now core.Time, limit int) ([]core.Sched
 	return out, classify(op, err)
 }
 
-// ScheduledTotals implements core.Browser.
+// ScheduledTotals implements core.Browser. A queue is counted once, and then kept count of.
 func (s *Store) ScheduledTotals(ctx context.Context, id uuid.UUID) (map[core.PartitionKey]core.Totals, error) {
 	const op = "scheduled totals"
 	if err := s.enter(ctx, op); err != nil {
 		return nil, err
 	}
 	defer s.life.RUnlock()
-	db, err := s.reading(op)
+	s.mu.RLock()
+	_, st, err := s.view(op)
 	if err != nil {
+		s.mu.RUnlock()
 		return nil, err
 	}
+	out, known := st.scheduled.of(st.queues[id])
+	s.mu.RUnlock()
+	if known {
+		return out, nil
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.broken != nil {
+		return nil, s.again(op)
+	}
+	if out, err = s.db.scheduledTotals(id); err != nil {
+		return nil, classify(op, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.queues[id] != nil {
+		s.state.scheduled.learn(id, out)
+	}
+	return out, nil
+}
+
+// scheduledTotals sums up what is scheduled of a queue.
+func (d *database) scheduledTotals(id uuid.UUID) (map[core.PartitionKey]core.Totals, error) {
 	out := map[core.PartitionKey]core.Totals{}
-	err = db.query(`SELECT s.partition, sum(s.messages), sum(s.bytes), sum(s.created) FROM schedule s
+	err := d.query(`SELECT s.partition, sum(s.messages), sum(s.bytes), sum(s.created) FROM schedule s
 		JOIN partitions p ON p.key = s.partition WHERE p.queue = ? GROUP BY s.partition`, func(r *sql.Rows) error {
 		var key core.PartitionKey
 		var t core.Totals
@@ -180,7 +216,7 @@ func (s *Store) ScheduledTotals(ctx context.Context, id uuid.UUID) (map[core.Par
 		out[key] = t
 		return err
 	}, id[:])
-	return out, classify(op, err)
+	return out, err
 }
 
 const selectDeadLetters = "SELECT id, queue, partition, grp, error, retries, failed_at, offset, appended_at, header, body FROM dead_letters"

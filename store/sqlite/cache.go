@@ -7,7 +7,7 @@ import (
 	"github.com/leasehold/leasehold/core"
 )
 
-// cached is a segment in memory. Its body is missing when it was read for its header only and is large.
+// cached is a segment in memory. A large body is missing until somebody reads a message of it.
 type cached struct {
 	row    int64
 	bare   core.SegmentHeader // without Messages
@@ -16,6 +16,11 @@ type cached struct {
 	body   []byte
 	// decoded is made when somebody first asks: what nobody reads costs no decoding.
 	decoded atomic.Pointer[core.SegmentHeader]
+	// late is a body that was read after the rest; reading is held by who reads it.
+	late    atomic.Pointer[[]byte]
+	reading sync.Mutex
+	// counted is what the cache counts it for, under the cache's lock.
+	counted int64
 }
 
 // overhead is what a cached segment and a decoded message take beside their bytes.
@@ -25,7 +30,15 @@ const (
 )
 
 func (c *cached) size() int64 {
-	return int64(len(c.header)+len(c.body)+c.count*messageOverhead) + segmentOverhead
+	return int64(len(c.header)+len(c.bodyBytes())+c.count*messageOverhead) + segmentOverhead
+}
+
+// bodyBytes returns the body, nil where it is not in memory.
+func (c *cached) bodyBytes() []byte {
+	if late := c.late.Load(); late != nil {
+		return *late
+	}
+	return c.body
 }
 
 // segment returns the decoded header. Everybody shares it.
@@ -67,12 +80,13 @@ func (c *cache) put(list ...*cached) {
 	defer c.mu.Unlock()
 	for _, e := range list {
 		if old := c.rows[e.row]; old != nil {
-			c.bytes -= old.size()
+			c.bytes -= old.counted
 		} else {
 			c.order = append(c.order, e.row)
 		}
 		c.rows[e.row] = e
-		c.bytes += e.size()
+		e.counted = e.size()
+		c.bytes += e.counted
 	}
 	for c.bytes > c.max && c.head < len(c.order) {
 		c.drop(c.order[c.head])
@@ -94,7 +108,7 @@ func (c *cache) remove(rows []int64) {
 
 func (c *cache) drop(row int64) {
 	if e := c.rows[row]; e != nil {
-		c.bytes -= e.size()
+		c.bytes -= e.counted
 		delete(c.rows, row)
 	}
 }

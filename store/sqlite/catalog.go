@@ -308,6 +308,7 @@ func (s *state) forget(q *queue, rows []int64) {
 		delete(s.dirty, p)
 	}
 	s.cache.remove(rows)
+	s.scheduled.forget(q)
 	delete(s.names, q.Name)
 	delete(s.queues, q.ID)
 }

@@ -174,16 +174,38 @@ func (d *database) close() error {
 
 // exec runs a statement on the writing connection. Only one goroutine may write at a time.
 func (d *database) exec(query string, args ...any) error {
+	s, err := d.prepared(query)
+	if err != nil {
+		return err
+	}
+	_, err = s.ExecContext(context.Background(), args...)
+	return err
+}
+
+// returning is exec for a statement that tells of the rows it changed.
+func (d *database) returning(query string, scan func(*sql.Rows) error, args ...any) error {
+	s, err := d.prepared(query)
+	if err != nil {
+		return err
+	}
+	rows, err := s.QueryContext(context.Background(), args...)
+	if err != nil {
+		return err
+	}
+	return each(rows, scan)
+}
+
+// prepared returns a statement of the writing connection, which stays prepared.
+func (d *database) prepared(query string) (*sql.Stmt, error) {
 	s := d.stmts[query]
 	if s == nil {
 		var err error
 		if s, err = d.conn.PrepareContext(context.Background(), query); err != nil {
-			return err
+			return nil, err
 		}
 		d.stmts[query] = s
 	}
-	_, err := s.ExecContext(context.Background(), args...)
-	return err
+	return s, nil
 }
 
 // query reads on the reading connections and calls scan for each row.

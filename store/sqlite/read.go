@@ -16,7 +16,7 @@ const smallBody = "16384"
 // readStatements are the prepared reads of segments. Those by many row ids exist in three widths.
 type readStatements struct {
 	segments, headers, refs [len(widths)]*sql.Stmt
-	part                    *sql.Stmt
+	part, whole             *sql.Stmt
 }
 
 var widths = [...]int{1, 8, 64}
@@ -40,7 +40,10 @@ func (r *readStatements) prepare(ctx context.Context, db *sql.DB) (err error) {
 			return err
 		}
 	}
-	r.part, err = db.PrepareContext(ctx, "SELECT substr(body, ?, ?) FROM segments WHERE id = ?")
+	if r.part, err = db.PrepareContext(ctx, "SELECT substr(body, ?, ?) FROM segments WHERE id = ?"); err != nil {
+		return err
+	}
+	r.whole, err = db.PrepareContext(ctx, "SELECT body FROM segments WHERE id = ?")
 	return err
 }
 
@@ -51,7 +54,7 @@ func byID(ctx context.Context, db *sql.DB, columns string, n int) (*sql.Stmt, er
 }
 
 func (r *readStatements) close() {
-	for _, s := range slices.Concat(r.segments[:], r.headers[:], r.refs[:], []*sql.Stmt{r.part}) {
+	for _, s := range slices.Concat(r.segments[:], r.headers[:], r.refs[:], []*sql.Stmt{r.part, r.whole}) {
 		if s != nil {
 			_ = s.Close() // the connections go right after
 		}
@@ -134,23 +137,54 @@ func segmentsAt(db *database, c *cache, key core.PartitionKey, places []place) (
 	return kept, nil
 }
 
+// wholeBody is the size in bytes up to which a body is kept whole once a message of it is wanted: SQLite reads all of a value
+// to return a part of it, and who comes next most often wants the next part. A segment is larger only with one large message.
+const wholeBody = 1 << 20
+
 // bodyOf returns the records from index i to index j of a segment, or false when it was deleted meanwhile.
-func (d *database) bodyOf(e *cached, h *core.SegmentHeader, i, j int) ([]byte, bool, error) {
+func (d *database) bodyOf(c *cache, e *cached, h *core.SegmentHeader, i, j int) ([]byte, bool, error) {
 	from, to := core.BodyRange(h.Messages, i, j)
-	if e.body != nil {
-		if to > int64(len(e.body)) {
-			return nil, false, core.Errorf(core.CodeFormat, "read", "the body at row %d is cut short", e.row)
+	body := e.bodyBytes()
+	if body == nil {
+		if _, all := core.BodyRange(h.Messages, 0, len(h.Messages)-1); all > wholeBody {
+			return d.part(d.reads.part, from+1, to-from, e.row)
 		}
-		return e.body[from:to:to], true, nil
+		var ok bool
+		var err error
+		if body, ok, err = d.readLate(c, e); !ok || err != nil {
+			return nil, ok, err
+		}
 	}
+	if to > int64(len(body)) {
+		return nil, false, core.Errorf(core.CodeFormat, "read", "the body at row %d is cut short", e.row)
+	}
+	return body[from:to:to], true, nil
+}
+
+// readLate reads a body into a segment that is in memory without it. Those who want it at the same time share one read.
+func (d *database) readLate(c *cache, e *cached) ([]byte, bool, error) {
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	if body := e.bodyBytes(); body != nil {
+		return body, true, nil
+	}
+	body, ok, err := d.part(d.reads.whole, e.row)
+	if ok && err == nil {
+		e.late.Store(&body)
+		c.put(e)
+	}
+	return body, ok, err
+}
+
+// part runs a read of one value, or reports false where the row is gone.
+func (d *database) part(s *sql.Stmt, args ...any) (body []byte, ok bool, err error) {
 	d.inUse.RLock()
 	defer d.inUse.RUnlock()
-	var body []byte
-	err := d.reads.part.QueryRowContext(context.Background(), from+1, to-from, e.row).Scan(&body)
+	err = s.QueryRowContext(context.Background(), args...).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, nil
 	}
-	return body, true, err
+	return body, err == nil, err
 }
 
 // Headers implements core.Log.
@@ -243,7 +277,7 @@ func (s *Store) read(op string, p core.ReadParams, writing bool) ([]core.Message
 				return nil, classify(op, err)
 			}
 			for _, e := range list {
-				if full, err := r.take(db, e, run); full || err != nil {
+				if full, err := r.take(db, c, e, run); full || err != nil {
 					return r.out, classify(op, err)
 				}
 			}
@@ -260,7 +294,7 @@ type reader struct {
 }
 
 // take reads the messages of a segment that lie in a run; full tells that the next one would exceed the limit.
-func (r *reader) take(db *database, e *cached, run core.Run) (full bool, err error) {
+func (r *reader) take(db *database, c *cache, e *cached, run core.Run) (full bool, err error) {
 	h, err := e.segment()
 	if err != nil {
 		return false, err
@@ -280,7 +314,7 @@ func (r *reader) take(db *database, e *cached, run core.Run) (full bool, err err
 	if last < i {
 		return full, nil
 	}
-	body, ok, err := db.bodyOf(e, h, i, last)
+	body, ok, err := db.bodyOf(c, e, h, i, last)
 	if err != nil || !ok {
 		return full, err
 	}

@@ -28,6 +28,8 @@ type state struct {
 	resolve  timeHeap[*row]
 	expiries timeHeap[*partition]
 	cache    *cache
+
+	scheduled scheduled
 }
 
 type queue struct {

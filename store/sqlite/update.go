@@ -148,6 +148,9 @@ func (t *tx) DeadLetter(id uuid.UUID) (d core.DeadLetter, ok bool, err error) {
 	return d, ok, classify("dead letter", err)
 }
 
+// Catalog implements core.Tx. Nobody shares the store.
+func (t *tx) Catalog() int64 { return 0 }
+
 // Scheduled implements core.Tx.
 func (t *tx) Scheduled(seqs []int64) ([]int64, error) {
 	list, err := json.Marshal(seqs)
@@ -174,6 +177,8 @@ type update struct {
 	rows     []*rowPlan
 	purged   []*purging
 	lastSeq  int64
+	// unscheduled is what write found of the schedule's entries that go.
+	unscheduled []taken
 }
 
 // planUpdate checks a change set against memory and decides what to write. A conflict without an update is a moved head.

@@ -1,17 +1,27 @@
 -- +goose Up
 -- Names are bytea: any byte is legal in them. Times are microseconds since 1970, 0 is none.
 
--- One row per commit: whether one whose answer was lost took place, and what changed since, for other gateways. lost is a
--- mark of somebody who looked for a commit and keeps it from ever taking place.
+-- One row per commit: whether one whose answer was lost took place, and what it changed, for other gateways: logs are
+-- partitions that are new or whose log changed, changed_rows keys of frontiers (encoded, see changes.go). lost is a mark of
+-- somebody who looked for a commit and keeps it from ever taking place; it has no gateway.
 CREATE TABLE commits (
-    id         uuid PRIMARY KEY,
-    xid        xid8 NOT NULL DEFAULT pg_current_xact_id(),
-    gateway    uuid,
-    at         bigint NOT NULL,
-    lost       boolean NOT NULL DEFAULT false,
-    partitions bigint[] NOT NULL DEFAULT '{}'
-);
+    id           uuid PRIMARY KEY,
+    xid          xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    gateway      uuid,
+    logs         bigint[] NOT NULL DEFAULT '{}',
+    changed_rows bytea NOT NULL DEFAULT '',
+    queues       uuid[] NOT NULL DEFAULT '{}',
+    lost         boolean NOT NULL DEFAULT false
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.5);
 CREATE INDEX commits_xid ON commits (xid);
+
+-- One row: the transaction below which commits were deleted.
+CREATE TABLE pruned (below xid8 NOT NULL);
+INSERT INTO pruned VALUES ('0');
+
+-- One row: how many commits changed queues or registrations.
+CREATE TABLE catalog (version bigint NOT NULL) WITH (fillfactor = 10);
+INSERT INTO catalog VALUES (0);
 
 CREATE TABLE queues (
     id         uuid PRIMARY KEY,
@@ -113,10 +123,15 @@ CREATE TABLE batches (
     covered_messages bigint NOT NULL,
     covered_bytes    bigint NOT NULL,
     covered_created  bigint NOT NULL,
+    served           bigint NOT NULL, -- the turn of the first pending message
     PRIMARY KEY (partition, grp, id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 -- At most one live exclusive lease per (partition, group).
 CREATE UNIQUE INDEX batches_exclusive ON batches (partition, grp) WHERE state = 0 AND exclusive;
+-- The rows of an exclusive lease, for a gateway that did not give it out.
+CREATE INDEX batches_lease ON batches (lease) WHERE state = 0 AND exclusive;
+-- What waits, in the order in which it is served.
+CREATE INDEX batches_served ON batches (partition, grp, served, first, id) WHERE state = 1;
 -- What a sweep has to resolve, by time.
 CREATE INDEX batches_until ON batches (until) WHERE state = 0 OR state = 1 AND redraw;
 
