@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/adapters/internal/httpapi"
+	"github.com/leasehold/leasehold/adapters/internal/token"
 )
 
 // readyTimeout bounds how long a readiness probe waits for the store.
@@ -25,6 +26,8 @@ type Options struct {
 	Ready func(context.Context) error
 	// Metrics answers GET /metrics. Default: the path does not exist.
 	Metrics http.Handler
+	// Tokens are listed, made and revoked under /tokens. Default: the path does not exist.
+	Tokens *token.Keeper
 	// Token is asked for, as "Authorization: Bearer", by every path but
 	// /healthz and /readyz. Default: nothing is asked for.
 	Token string
@@ -47,6 +50,9 @@ func New(o Options) http.Handler {
 	if o.Metrics != nil {
 		s.routes["/metrics"] = Guard(o.Token, o.Metrics).ServeHTTP
 	}
+	if o.Tokens != nil {
+		s.below = Guard(o.Token, http.HandlerFunc(s.tokens))
+	}
 	return httpapi.Wrap(s, httpapi.Options{
 		Protocol: "admin", Logger: o.Logger, Now: o.Now, Observer: o.Observer,
 		Panic: func(w http.ResponseWriter, _ *http.Request) {
@@ -58,18 +64,28 @@ func New(o Options) http.Handler {
 type server struct {
 	o      Options
 	routes map[string]http.HandlerFunc
+	// below serves /tokens, with other methods than the rest; nil where it is off.
+	below http.Handler
 }
 
-// ServeHTTP finds the route by its whole path; none takes parameters.
+// ServeHTTP finds the route by its whole path; only that of the tokens has a parameter.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if rest, ok := strings.CutPrefix(r.URL.Path, pathTokens); ok && s.below != nil && (rest == "" || rest[0] == '/') {
+		route := pathTokens
+		if rest != "" {
+			route += "/:id"
+		}
+		httpapi.SetRoute(r.Context(), route)
+		s.below.ServeHTTP(w, r)
+		return
+	}
 	h, ok := s.routes[r.URL.Path]
 	switch {
 	case !ok:
 		writeError(w, http.StatusNotFound, "no such route")
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		httpapi.SetRoute(r.Context(), r.URL.Path)
-		w.Header().Set("Allow", "GET, HEAD")
-		writeError(w, http.StatusMethodNotAllowed, "only GET and HEAD are allowed here")
+		notAllowed(w, "GET, HEAD")
 	default:
 		httpapi.SetRoute(r.Context(), r.URL.Path)
 		h(w, r)
@@ -118,11 +134,20 @@ func Guard(token string, next http.Handler) http.Handler {
 	})
 }
 
+func notAllowed(w http.ResponseWriter, methods string) {
+	w.Header().Set("Allow", methods)
+	verb := " is"
+	if at := strings.LastIndex(methods, ", "); at >= 0 {
+		methods, verb = methods[:at]+" and "+methods[at+2:], " are"
+	}
+	writeError(w, http.StatusMethodNotAllowed, "only "+methods+verb+" allowed here")
+}
+
 func writeError(w http.ResponseWriter, status int, text string) {
 	writeJSON(w, status, map[string]string{"error": text})
 }
 
-func writeJSON(w http.ResponseWriter, status int, v map[string]string) {
+func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	// A failure here means that the client has gone.

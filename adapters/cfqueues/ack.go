@@ -13,6 +13,8 @@ const (
 	warnGone    = "message no longer exists"
 	warnSettled = "message was acknowledged in the same request"
 	warnLeased  = "message is leased by another consumer"
+	// warnNotLeased is for what was only looked at, and for a lease that is over.
+	warnNotLeased = "message is not leased"
 )
 
 // useDefault asks the engine for the consumer's own retry delay.
@@ -34,16 +36,26 @@ func (s *server) ack(c *gin.Context) *apiError {
 	if bad != nil {
 		return bad
 	}
-	plan := s.planAck(q.ID, &in)
+	result, bad := s.settle(c, &q, &in, false)
+	if bad != nil {
+		return bad
+	}
+	writeResult(c, result)
+	return nil
+}
+
+// settle carries an acknowledgement out. With refs it takes the references of a peek in
+// place of lease ids too.
+func (s *server) settle(c *gin.Context, q *core.Queue, in *ackRequest, refs bool) (ackObject, *apiError) {
+	plan := s.planAck(q.ID, in, refs)
 	if len(plan.items) > 0 {
 		settled, err := s.engine.SettleMessages(c.Request.Context(), q.Name, plan.items)
 		if err != nil {
-			return fromMessages(err)
+			return plan.result, fromMessages(err)
 		}
 		plan.report(settled)
 	}
-	writeResult(c, plan.result)
-	return nil
+	return plan.result, nil
 }
 
 // settlePlan is an acknowledgement turned into settlements for the engine, and the
@@ -52,23 +64,24 @@ type settlePlan struct {
 	items  []core.MessageSettlement
 	texts  []string // the lease id of each item
 	counts []int    // how often the request named it
+	refs   bool     // references of a peek are taken too
 	result ackObject
 }
 
 // planAck turns lease ids into settlements. A lease named twice is settled once and
 // counted as often as it was named; one that is in both lists is acknowledged.
-func (s *server) planAck(queue uuid.UUID, in *ackRequest) settlePlan {
+func (s *server) planAck(queue uuid.UUID, in *ackRequest, refs bool) settlePlan {
 	n := len(in.acks) + len(in.retries)
 	p := settlePlan{
 		items: make([]core.MessageSettlement, 0, n), texts: make([]string, 0, n), counts: make([]int, 0, n),
-		result: ackObject{Warnings: map[string]string{}},
+		refs: refs, result: ackObject{Warnings: map[string]string{}},
 	}
 	seen := make(map[string]int, n)
 	for _, text := range in.acks {
 		s.plan(&p, queue, seen, text, core.MessageSettlement{Outcome: core.OutcomeDone})
 	}
 	for _, r := range in.retries {
-		item := core.MessageSettlement{Outcome: core.OutcomeRetry, Delay: useDefault}
+		item := core.MessageSettlement{Outcome: core.OutcomeRetry, Delay: useDefault, KeepAttempts: r.keepAttempts}
 		if r.delay != nil {
 			item.Delay = *r.delay
 		}
@@ -88,8 +101,12 @@ func (s *server) plan(p *settlePlan, queue uuid.UUID, seen map[string]int, text 
 		return
 	}
 	l, ok := s.tokens.parse(text)
-	if !ok || l.queue != queue {
+	switch {
+	case !ok || l.queue != queue || l.id == uuid.Nil && !p.refs:
 		p.result.Warnings[text] = warnUnknown
+		return
+	case l.id == uuid.Nil && item.Outcome == core.OutcomeRetry:
+		p.result.Warnings[text] = warnNotLeased
 		return
 	}
 	item.MessageToken = core.MessageToken{

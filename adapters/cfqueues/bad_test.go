@@ -175,7 +175,7 @@ func TestOddRequestLines(t *testing.T) {
 	srv.Start()
 	defer srv.Close()
 	for _, line := range []string{
-		"OPTIONS * HTTP/1.1", "GET //// HTTP/1.1", "GET /client/v4?a=%zz&b;c HTTP/1.1", "GET http://other/accounts/a HTTP/1.1",
+		"OPTIONS * HTTP/1.1", "GET //// HTTP/1.1", "GET /client/v4?a=%zz&b;c HTTP/1.1", "GET http://other/accounts/a/b HTTP/1.1",
 		"CONNECT host:1 HTTP/1.1", "GET /accounts/a/queues/%2e%2e/%2F HTTP/1.1", "GET /accounts/a|b/queues/\"c\"%2F HTTP/1.1", "HEAD / HTTP/1.1",
 	} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())

@@ -33,7 +33,7 @@ func BenchmarkEncodePull100(b *testing.B) {
 	claimed := &core.Claimed{Partitions: []core.ClaimedPartition{p}}
 	b.ReportAllocs()
 	for b.Loop() {
-		s.appendPulled(q, claimed, metrics{})
+		s.appendPulled(make([]byte, 0, pulledSize(claimed)), q, claimed, metrics{})
 	}
 }
 

@@ -1,8 +1,6 @@
 package cfqueues
 
 import (
-	"context"
-	"errors"
 	"math"
 
 	"github.com/gin-gonic/gin"
@@ -22,14 +20,23 @@ func consumerOf(q *core.Queue) *core.CloudflareConsumer {
 // showConsumer is a consumer in this protocol's words, with effective values for all
 // settings.
 func (s *server) showConsumer(q *core.Queue, con *core.CloudflareConsumer, deadQueue string) consumerObject {
-	return consumerObject{
+	o := consumerObject{
 		ConsumerID: con.ID, Type: con.Type, CreatedOn: showTime(con.CreatedAt),
 		QueueID: hexID(q.ID), QueueName: q.Name, DeadLetterQueue: deadQueue,
-		Settings: consumerSettings{
-			BatchSize: int64(con.BatchSize), MaxRetries: s.maxRetries(&q.Options),
-			RetryDelay: int64(con.RetryDelaySeconds), VisibilityTimeoutMS: con.VisibilityMillis,
-		},
 	}
+	if con.Type == typeWorker {
+		o.Script, o.ScriptName, o.Environment = &con.Script, &con.Script, &con.Environment
+		o.Settings = workerSettings{
+			BatchSize: int64(con.BatchSize), MaxConcurrency: con.MaxConcurrency, MaxRetries: s.maxRetries(&q.Options),
+			MaxWaitTimeMS: con.MaxWaitMillis, RetryDelay: int64(con.RetryDelaySeconds),
+		}
+		return o
+	}
+	o.Settings = pullSettings{
+		BatchSize: int64(con.BatchSize), MaxRetries: s.maxRetries(&q.Options),
+		RetryDelay: int64(con.RetryDelaySeconds), VisibilityTimeoutMS: con.VisibilityMillis,
+	}
+	return o
 }
 
 // maxRetries is the queue's limit of deliveries as this protocol counts it: the first
@@ -86,7 +93,17 @@ func (s *server) writeConsumer(c *gin.Context, q *core.Queue) *apiError {
 
 // createConsumer answers POST /queues/{queue}/consumers. A queue has at most one
 // consumer, effective at once. Its dead letter queue is made when it does not exist.
-func (s *server) createConsumer(c *gin.Context) *apiError {
+func (s *server) createConsumer(c *gin.Context) *apiError { return s.putConsumer(c, "") }
+
+// replaceConsumer answers PUT /queues/{queue}/consumers/{consumer}: every setting that
+// the body leaves out goes back to its default, and the type may change. Where the queue
+// has no consumer, one is made with the id of the path.
+func (s *server) replaceConsumer(c *gin.Context) *apiError {
+	return s.putConsumer(c, param(c, "consumer"))
+}
+
+// putConsumer makes a consumer, or replaces the one with an id.
+func (s *server) putConsumer(c *gin.Context, id string) *apiError {
 	b, bad := s.body(c, codeBodyInvalid)
 	if bad != nil {
 		return bad
@@ -102,40 +119,78 @@ func (s *server) createConsumer(c *gin.Context) *apiError {
 	}
 	// Looked at before the dead letter queue is made, so that a refusal leaves nothing
 	// behind, and again inside the change, where it counts.
-	if con := consumerOf(&q); con != nil {
-		return errConsumerExists(q.Name, hexID(q.ID), con.ID)
+	if bad := mayPut(&q, id); bad != nil {
+		return bad
 	}
-	ctx := c.Request.Context()
-	dead, bad := s.deadQueue(ctx, &q, in.DeadLetterQueue)
+	dead, bad := s.deadQueue(c, &q, in.DeadLetterQueue)
 	if bad != nil {
 		return bad
 	}
-	q, err = s.engine.ConfigureQueue(ctx, q.Name, func(q *core.Queue) error {
-		if con := consumerOf(q); con != nil {
-			return errConsumerExists(q.Name, hexID(q.ID), con.ID)
+	q, err = s.engine.ConfigureQueue(c.Request.Context(), q.Name, func(q *core.Queue) error {
+		if bad := mayPut(q, id); bad != nil {
+			return bad
 		}
-		s.addConsumer(&q.Options, &in.Settings, dead)
+		s.setConsumer(&q.Options, &in, id, dead)
 		return nil
 	})
 	if err != nil {
-		return fromChange(err)
+		return fromCore(err)
 	}
 	return s.writeConsumer(c, &q)
 }
 
-// addConsumer puts a consumer on a queue. The limit of deliveries and the dead letter
-// queue are options of the queue, which other protocols share and show.
-func (s *server) addConsumer(o *core.QueueOptions, in *consumerSettingsBody, dead uuid.UUID) {
-	cf := cloudflareOf(o)
-	cf.Consumer = &core.CloudflareConsumer{
-		ID: hexID(uuid.New()), Type: typeHTTPPull, CreatedAt: s.engine.Now(),
-		BatchSize:         narrow(valueOr(in.BatchSize, defaultBatchSize)),
-		RetryDelaySeconds: narrow(valueOr(in.RetryDelay, 0)),
-		VisibilityMillis:  valueOr(in.VisibilityTimeoutMS, defaultVisibility.Milliseconds()),
+// mayPut says why a queue cannot take a consumer: an empty id is a new one, any other is
+// the one that is replaced, or made where the queue has none.
+func mayPut(q *core.Queue, id string) *apiError {
+	con := consumerOf(q)
+	switch {
+	case con != nil && con.ID != id:
+		return errConsumerExists(q.Name, hexID(q.ID), con)
+	case con == nil && id != "":
+		if _, ok := parseID(id); !ok {
+			return errConsumerNotFound()
+		}
 	}
+	return nil
+}
+
+// setConsumer puts a consumer on a queue; one that is replaced keeps its id and its
+// birthday. The limit of deliveries and the dead letter queue are options of the queue,
+// which other protocols share and show.
+func (s *server) setConsumer(o *core.QueueOptions, in *consumerBody, id string, dead uuid.UUID) {
+	cf, set := cloudflareOf(o), &in.Settings
+	con := core.CloudflareConsumer{ID: id, Type: *in.Type, CreatedAt: s.engine.Now()}
+	if cf.Consumer != nil {
+		con.CreatedAt = cf.Consumer.CreatedAt
+	}
+	if id == "" {
+		con.ID = hexID(uuid.New())
+	}
+	con.RetryDelaySeconds = narrow(valueOr(set.RetryDelay, 0))
+	if con.Type == typeWorker {
+		con.BatchSize = narrow(valueOr(set.BatchSize, workerBatchSize))
+		con.MaxWaitMillis = valueOr(set.MaxWaitTimeMS, workerMaxWait.Milliseconds())
+		con.Script, con.Environment = textOr(in.Script), textOr(in.Environment)
+		if set.MaxConcurrency != nil {
+			n := narrow(*set.MaxConcurrency)
+			con.MaxConcurrency = &n
+		}
+	} else {
+		con.BatchSize = narrow(valueOr(set.BatchSize, defaultBatchSize))
+		con.VisibilityMillis = valueOr(set.VisibilityTimeoutMS, defaultVisibility.Milliseconds())
+	}
+	cf.Consumer = &con
 	o.Cloudflare = &cf
-	o.MaxDeliveries = narrow(valueOr(in.MaxRetries, defaultMaxRetries) + 1)
+	o.MaxDeliveries = narrow(valueOr(set.MaxRetries, defaultMaxRetries) + 1)
 	o.DeadQueue = dead
+}
+
+// textOr returns what v points to, or "".
+func textOr(v *string) string {
+	if v == nil {
+		return ""
+	}
+	return *v
 }
 
 // valueOr returns what v points to, or the default.
@@ -154,12 +209,17 @@ func narrow(n int64) int32 {
 
 // deadQueue finds the dead letter queue that a consumer of q names, and makes it when
 // there is none of that name. A nil name is no queue.
-func (s *server) deadQueue(ctx context.Context, q *core.Queue, name *string) (uuid.UUID, *apiError) {
+func (s *server) deadQueue(c *gin.Context, q *core.Queue, name *string) (uuid.UUID, *apiError) {
 	if name == nil {
 		return uuid.Nil, nil
 	}
+	ctx := c.Request.Context()
 	if *name == q.Name {
 		return uuid.Nil, errConsumerSettings("a queue cannot be its own dead letter queue")
+	}
+	// What fails here would be written there.
+	if bad := callerOf(c).check(*name); bad != nil {
+		return uuid.Nil, bad
 	}
 	dead, err := s.engine.Queue(ctx, *name)
 	if core.CodeOf(err) == core.CodeNoQueue {
@@ -202,18 +262,8 @@ func (s *server) deleteConsumer(c *gin.Context) *apiError {
 		return nil
 	})
 	if err != nil {
-		return fromChange(err)
+		return fromCore(err)
 	}
 	writeResult(c, nil)
 	return nil
-}
-
-// fromChange turns the error of a configuration change into this protocol's words:
-// those that our own change refused with are in them already.
-func fromChange(err error) *apiError {
-	var own *apiError
-	if errors.As(err, &own) {
-		return own
-	}
-	return fromCore(err)
 }

@@ -13,22 +13,29 @@ import (
 // queueBody is the decoded body of a queue's creation or change. Only the creation
 // needs a name.
 type queueBody struct {
-	QueueName *string `json:"queue_name" validate:"omitnil,queuename"`
+	QueueName *string `json:"queue_name"`
 	Settings  queueSettingsBody
 }
 
 // queueSettingsBody are the settings of a queue as a request gives them; nil is unset.
+// What was given as null is in Cleared: it goes back to its default even where what is
+// unset stays.
 type queueSettingsBody struct {
 	DeliveryDelay          *int64 `json:"delivery_delay" validate:"omitnil,within=delay"`
 	DeliveryPaused         *bool  `json:"delivery_paused"`
 	MessageRetentionPeriod *int64 `json:"message_retention_period" validate:"omitnil,within=retention"`
+	// JSONBodyEncoding is an extension: "base64" or "plain".
+	JSONBodyEncoding *string `json:"json_body_encoding" validate:"omitnil,oneof=base64 plain"`
+	Cleared          []string
 }
 
-// consumerBody is the decoded body of a consumer's creation.
+// consumerBody is the decoded body of a consumer's creation or replacement.
 type consumerBody struct {
 	Type            *string
 	DeadLetterQueue *string // its name is checked when it has to be made
 	Settings        consumerSettingsBody
+	// Script and Environment belong to workers.
+	Script, Environment *string
 }
 
 // consumerSettingsBody are the settings of a consumer as a request gives them; nil is
@@ -38,6 +45,9 @@ type consumerSettingsBody struct {
 	MaxRetries          *int64 `json:"max_retries" validate:"omitnil,within=retries"`
 	RetryDelay          *int64 `json:"retry_delay" validate:"omitnil,within=delay"`
 	VisibilityTimeoutMS *int64 `json:"visibility_timeout_ms" validate:"omitnil,within=visibility"`
+	// These two belong to workers.
+	MaxConcurrency *int64 `json:"max_concurrency" validate:"omitnil,within=concurrency"`
+	MaxWaitTimeMS  *int64 `json:"max_wait_time_ms" validate:"omitnil,within=wait"`
 }
 
 // queueName is the vendor's rule for the names of queues.
@@ -51,11 +61,15 @@ type bounds struct{ low, high int64 }
 type control struct {
 	validate *validator.Validate
 	bounds   map[string]bounds
+	// workers takes consumers of type worker.
+	workers bool
 }
 
 // newControl makes the validator for a set of limits.
-func newControl(l *Limits) *control {
+func newControl(o *Options) *control {
+	l := &o.Limits
 	c := &control{
+		workers:  o.InertWorkerConsumers || o.Lenient,
 		validate: validator.New(validator.WithRequiredStructEnabled()),
 		bounds: map[string]bounds{
 			"delay":      {0, int64(l.MaxDelay / time.Second)},
@@ -63,6 +77,9 @@ func newControl(l *Limits) *control {
 			"batch":      {1, int64(l.MaxPullMessages)},
 			"retries":    {0, int64(l.MaxRetries)},
 			"visibility": {0, l.MaxVisibilityTimeout.Milliseconds()},
+			// The vendor's bounds for workers, which no setting moves: none runs here.
+			"concurrency": {1, 250},
+			"wait":        {0, time.Minute.Milliseconds()},
 		},
 	}
 	c.validate.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("json") })
@@ -70,12 +87,9 @@ func newControl(l *Limits) *control {
 		b, ok := c.bounds[fl.Param()]
 		return ok && outOfBounds(fl.Field().Int(), b.low, b.high) == ""
 	}
-	named := func(fl validator.FieldLevel) bool { return queueName.MatchString(fl.Field().String()) }
-	for tag, fn := range map[string]validator.Func{"within": within, "queuename": named} {
-		if err := c.validate.RegisterValidation(tag, fn); err != nil {
-			// Only an empty or reserved tag is refused, and these two are neither.
-			panic(err)
-		}
+	if err := c.validate.RegisterValidation("within", within); err != nil {
+		// Only an empty or reserved tag is refused, and this is neither.
+		panic(err)
 	}
 	return c
 }
@@ -94,9 +108,8 @@ func (c *control) check(body any, settings func(text string) *apiError) *apiErro
 	}
 	f := failures[0]
 	switch f.Tag() {
-	case "queuename":
-		name, _ := f.Value().(string)
-		return errQueueName(name)
+	case "oneof":
+		return settings(fmt.Sprintf("%s must be one of: %s", f.Field(), f.Param()))
 	default:
 		b := c.bounds[f.Param()]
 		return settings(fmt.Sprintf("%s must be between %d and %d, received %v", f.Field(), b.low, b.high, f.Value()))
@@ -132,6 +145,9 @@ func decodeQueueSettings(s *queueSettingsBody, v rawValue, at path) *apiError {
 		return nil
 	}
 	return v.eachMember(at, func(name string, value rawValue) *apiError {
+		if value.isNull() {
+			s.Cleared = append(s.Cleared, name)
+		}
 		switch name {
 		case "delivery_delay":
 			return optional(&s.DeliveryDelay, value, at.in(name), rawValue.integer)
@@ -139,12 +155,14 @@ func decodeQueueSettings(s *queueSettingsBody, v rawValue, at path) *apiError {
 			return optional(&s.DeliveryPaused, value, at.in(name), rawValue.boolean)
 		case "message_retention_period":
 			return optional(&s.MessageRetentionPeriod, value, at.in(name), rawValue.integer)
+		case "json_body_encoding":
+			return optional(&s.JSONBodyEncoding, value, at.in(name), rawValue.text)
 		}
 		return nil
 	})
 }
 
-// decodeConsumer reads and checks the body of a consumer's creation.
+// decodeConsumer reads and checks the body of a consumer's creation or replacement.
 func (c *control) decodeConsumer(body []byte) (consumerBody, *apiError) {
 	var b consumerBody
 	v, err := checkJSON(body)
@@ -157,6 +175,10 @@ func (c *control) decodeConsumer(body []byte) (consumerBody, *apiError) {
 			return optional(&b.Type, value, root.in(name), rawValue.text)
 		case "dead_letter_queue":
 			return optional(&b.DeadLetterQueue, value, root.in(name), rawValue.text)
+		case "script", "script_name":
+			return optional(&b.Script, value, root.in(name), rawValue.text)
+		case "environment", "environment_name":
+			return optional(&b.Environment, value, root.in(name), rawValue.text)
 		case "settings":
 			return decodeConsumerSettings(&b.Settings, value, root.in(name))
 		}
@@ -168,9 +190,9 @@ func (c *control) decodeConsumer(body []byte) (consumerBody, *apiError) {
 	switch {
 	case b.Type == nil:
 		return b, errConsumerType()
-	case *b.Type == "worker":
+	case *b.Type == typeWorker && !c.workers:
 		return b, errWorkerConsumer()
-	case *b.Type != typeHTTPPull:
+	case *b.Type != typeHTTPPull && *b.Type != typeWorker:
 		return b, errConsumerType()
 	}
 	// The newer schema shows an unset dead letter queue as "", so a client that sends
@@ -197,6 +219,10 @@ func decodeConsumerSettings(s *consumerSettingsBody, v rawValue, at path) *apiEr
 			return optional(&s.RetryDelay, value, at.in(name), rawValue.integer)
 		case "visibility_timeout_ms":
 			return optional(&s.VisibilityTimeoutMS, value, at.in(name), rawValue.integer)
+		case "max_concurrency":
+			return optional(&s.MaxConcurrency, value, at.in(name), rawValue.integer)
+		case "max_wait_time_ms":
+			return optional(&s.MaxWaitTimeMS, value, at.in(name), rawValue.integer)
 		}
 		return nil
 	})

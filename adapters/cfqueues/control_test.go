@@ -11,7 +11,7 @@ import (
 func testControl(t *testing.T) *control {
 	t.Helper()
 	o := (Options{}).withDefaults()
-	return newControl(&o.Limits)
+	return newControl(&o)
 }
 
 func TestQueueBodies(t *testing.T) {
@@ -28,9 +28,8 @@ func TestQueueBodies(t *testing.T) {
 		assert.Nil(t, err, name)
 	}
 	for in, code := range map[string]int{
-		`{"queue_name":""}`: 11003, `{"queue_name":"A"}`: 11003,
-		`{"queue_name":"-a"}`: 11003, `{"queue_name":"a-"}`: 11003, `{"queue_name":"a_b"}`: 11003, `{"queue_name":"a\n"}`: 11003,
-		`{"queue_name":"` + strings.Repeat("a", 64) + `"}`: 11003,
+		`{"queue_name":"a","settings":{"json_body_encoding":"hex"}}`: 100128,
+		`{"queue_name":"a","settings":{"json_body_encoding":1}}`:     10207,
 		`{"queue_name":1}`:                 10207,
 		`[]`:                               10207,
 		``:                                 10208,

@@ -237,7 +237,7 @@ func TestAckShapes(t *testing.T) {
 }
 
 func TestPurgeWantsTheConfirmation(t *testing.T) {
-	assert.Nil(t, decodePurge([]byte(`{"delete_messages_permanently":true}`)))
+	assert.Nil(t, decodePurge([]byte(`{"delete_messages_permanently":true}`), false))
 	for in, want := range map[string]string{
 		``:                                       `10207: Invalid literal value, expected true at "delete_messages_permanently"`,
 		`{}`:                                     `10207: Invalid literal value, expected true at "delete_messages_permanently"`,
@@ -246,7 +246,7 @@ func TestPurgeWantsTheConfirmation(t *testing.T) {
 		`{"delete_messages_permanently":"true"}`: `10207: Expected boolean, received string at "delete_messages_permanently"`,
 		`true`:                                   `10207: Expected object, received boolean`,
 	} {
-		err := decodePurge([]byte(in))
+		err := decodePurge([]byte(in), false)
 		require.NotNil(t, err, in)
 		assert.Equal(t, want, err.Error())
 	}
@@ -309,7 +309,7 @@ func FuzzBodies(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	o := (Options{}).withDefaults()
-	ctl := newControl(&o.Limits)
+	ctl := newControl(&o)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, err := decodePush(body, &o)
 		own(t, err)
@@ -324,7 +324,7 @@ func FuzzBodies(f *testing.F) {
 		own(t, err)
 		_, err = decodeAck(body, &o)
 		own(t, err)
-		own(t, decodePurge(body))
+		own(t, decodePurge(body, false))
 		_, err = ctl.decodeQueue(body)
 		own(t, err)
 		_, err = ctl.decodeConsumer(body)

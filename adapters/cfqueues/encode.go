@@ -21,6 +21,7 @@ type delivery struct {
 	contentType  string
 	delaySeconds int32 // 0 when the push asked for none
 	lease        lease
+	ref          bool // it was only looked at: lease names the message for a deletion
 }
 
 // appendDelivery writes one message of a pull.
@@ -39,7 +40,11 @@ func appendDelivery(b []byte, d *delivery, t *tokens, plainJSON bool) []byte {
 		b = base64.StdEncoding.AppendEncode(b, d.payload)
 		b = append(b, '"')
 	}
-	b = append(b, `,"lease_id":"`...)
+	if d.ref {
+		b = append(b, `,"ref":"`...)
+	} else {
+		b = append(b, `,"lease_id":"`...)
+	}
 	b = t.append(b, &d.lease)
 	b = append(b, `","metadata":{"CF-Content-Type":"`...)
 	b = append(b, d.contentType...)

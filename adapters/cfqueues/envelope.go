@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 
@@ -26,8 +28,9 @@ type envelope struct {
 
 // errorEntry is one element of errors.
 type errorEntry struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
+	Code    int          `json:"code"`
+	Message string       `json:"message"`
+	Chain   []errorEntry `json:"error_chain,omitempty"`
 }
 
 // resultInfo says where in a list a page stands. Only list routes send it.
@@ -39,9 +42,9 @@ type resultInfo struct {
 	TotalPages int `json:"total_pages"`
 }
 
-// writeResult answers 200 with a result.
-func writeResult(c *gin.Context, result any) {
-	writeEnvelope(c.Writer, http.StatusOK, &envelope{Success: true, Result: result})
+// writeResult answers 200 with a result and notices for the envelope's messages.
+func writeResult(c *gin.Context, result any, notices ...string) {
+	writeEnvelope(c.Writer, http.StatusOK, &envelope{Success: true, Result: result, Messages: notices})
 }
 
 // writeList answers 200 with a list and its place among all elements.
@@ -52,8 +55,8 @@ func writeList(c *gin.Context, result any, info *resultInfo) {
 // writeRaw answers 200 with a result that is already encoded, and notices for the
 // envelope's messages.
 func writeRaw(c *gin.Context, result []byte, notices ...string) {
-	b := make([]byte, 0, len(result)+128)
-	b = append(b, `{"success":true,"errors":[],"messages":[`...)
+	buf := takeAnswer(len(result) + 128)
+	b := append(*buf, `{"success":true,"errors":[],"messages":[`...)
 	for i, n := range notices {
 		if i > 0 {
 			b = append(b, ',')
@@ -64,6 +67,27 @@ func writeRaw(c *gin.Context, result []byte, notices ...string) {
 	b = append(b, result...)
 	b = append(b, '}')
 	send(c.Writer, http.StatusOK, b)
+	giveAnswer(buf, b)
+}
+
+// answers keeps the memory of large answers for the next ones, up to keptAnswer bytes each.
+var answers = sync.Pool{New: func() any { return new([]byte) }}
+
+const keptAnswer = 1 << 20
+
+// takeAnswer returns an empty buffer with room for size bytes. The caller hands it back
+// with giveAnswer, with what became of it.
+func takeAnswer(size int) *[]byte {
+	buf, _ := answers.Get().(*[]byte)
+	*buf = slices.Grow((*buf)[:0], size)
+	return buf
+}
+
+func giveAnswer(buf *[]byte, used []byte) {
+	if cap(used) <= keptAnswer {
+		*buf = used[:0]
+		answers.Put(buf)
+	}
 }
 
 // writeError answers with a failure, and with the headers that tell the official
@@ -77,7 +101,7 @@ func writeError(w http.ResponseWriter, e *apiError) {
 		// Whole seconds, rounded up: the finer header says it exactly.
 		h.Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10))
 	}
-	writeEnvelope(w, e.status, &envelope{Errors: []errorEntry{{e.code, e.message}}})
+	writeEnvelope(w, e.status, &envelope{Errors: []errorEntry{{Code: e.code, Message: e.message, Chain: e.chain}}})
 }
 
 // writeEnvelope encodes an envelope without the escapes that encoding/json adds for
@@ -86,7 +110,9 @@ func writeEnvelope(w http.ResponseWriter, status int, e *envelope) {
 	if e.Errors == nil {
 		e.Errors = []errorEntry{}
 	}
-	e.Messages = []string{}
+	if e.Messages == nil {
+		e.Messages = []string{}
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

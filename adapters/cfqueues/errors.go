@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/leasehold/leasehold/core"
 )
 
 // apiError is a failure in this protocol's words: the HTTP status, the code and the
@@ -15,6 +17,8 @@ type apiError struct {
 	message string
 	// retryAfter is sent with 429 and 503 as Retry-After and retry-after-ms.
 	retryAfter time.Duration
+	// chain are the errors behind this one, for clients that print them.
+	chain []errorEntry
 	// final forbids the client to send the request again whatever the status says.
 	final bool
 	// cause is for the log only and never leaves the server.
@@ -59,6 +63,7 @@ const (
 	codeConsumerExists = 11004
 	codeQueueInUse     = 11005
 	codeQueueNameTaken = 11009
+	codeQueueCount     = 11010 // the vendor publishes none
 	codeInternal       = 15000
 	codeConsumer       = 100127
 	codeQueueSettings  = 100128
@@ -154,6 +159,11 @@ func errQueueName(name string) *apiError {
 			"digits and hyphens, with no hyphen at the start or the end.", clip(name))
 }
 
+// errQueueCount is for a queue above the limit of the account.
+func errQueueCount(limit int) *apiError {
+	return refusal(http.StatusBadRequest, codeQueueCount, "This server takes at most %d queues", limit)
+}
+
 // errQueueNameTaken is for the creation of a queue that exists. It is a 400, because
 // the official clients would retry a 409 up to ten times.
 func errQueueNameTaken(name string) *apiError {
@@ -169,10 +179,10 @@ func errQueueInUse(name string) *apiError {
 
 // errConsumerExists is for a second consumer. Beside the vendor's text it names the
 // consumer that is in the way and the request that removes it.
-func errConsumerExists(queue, queueID, consumerID string) *apiError {
+func errConsumerExists(queue, queueID string, con *core.CloudflareConsumer) *apiError {
 	return refusal(http.StatusBadRequest, codeConsumerExists,
-		"Queue '%s' (UUID '%s') already has a consumer. It is '%s' (http_pull); "+
-			"remove it with DELETE /queues/%s/consumers/%s.", clip(queue), queueID, consumerID, queueID, consumerID)
+		"Queue '%s' (UUID '%s') already has a consumer. It is '%s' (%s); "+
+			"remove it with DELETE /queues/%s/consumers/%s.", clip(queue), queueID, con.ID, con.Type, queueID, con.ID)
 }
 
 // errConsumerType is for the creation of a consumer without a type that is known.

@@ -1,6 +1,7 @@
 package cfqueues
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -37,6 +38,10 @@ var coreErrors = map[core.Code]apiError{
 
 // fromCore turns an error of the engine into this protocol's words.
 func fromCore(err error) *apiError {
+	if own := (*apiError)(nil); errors.As(err, &own) {
+		// In this protocol's words already: a refusal of ours came back through a call.
+		return own
+	}
 	code := core.CodeOf(err)
 	known, ok := coreErrors[code]
 	if !ok {
@@ -54,6 +59,9 @@ func fromCore(err error) *apiError {
 // fromMessages is fromCore for the message routes, where a missing queue has another
 // code than on the control plane.
 func fromMessages(err error) *apiError {
+	if own := (*apiError)(nil); errors.As(err, &own) {
+		return own
+	}
 	if code := core.CodeOf(err); code == core.CodeNoQueue || code == core.CodeDeleted {
 		return errMessageQueue()
 	}

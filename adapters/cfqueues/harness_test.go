@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,26 +15,60 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/adapters/cfqueues"
+	"github.com/leasehold/leasehold/conformance/target"
 	"github.com/leasehold/leasehold/core"
 	"github.com/leasehold/leasehold/core/coretest"
-	"github.com/leasehold/leasehold/store/memory"
+	"github.com/leasehold/leasehold/store/sqlite"
 )
 
 // base is what every path of the tests begins with; the account id means nothing.
 const base = "/client/v4/accounts/023e105f4ecef8ad9ca31a8372d0c353"
 
-// harness is a server over the memory store whose clock the test moves.
+// harness is a server whose clock the test moves, over the memory store unless
+// CONFORMANCE_STORE names another. Where CONFORMANCE_TARGET_CFQUEUES names a server,
+// the handler passes requests on to it, and the clock is that server's; see
+// conformance/target. The engine is then an empty one of its own, and tests that
+// reach into it are not for that server.
 type harness struct {
 	t       testing.TB
-	clock   *coretest.Clock
+	test    *testing.T // the same, where each made it
+	clock   target.Clock
 	engine  *core.Engine
 	handler http.Handler
+	// tokens are the server's; header is sent with every request.
+	tokens *cfqueues.Tokens
+	header http.Header
 }
 
 func start(tb testing.TB, o cfqueues.Options) *harness {
 	tb.Helper()
+	return startOver(tb, target.Open(tb), o)
+}
+
+// each runs a test over every store.
+func each(t *testing.T, o cfqueues.Options, test func(h *harness)) {
+	t.Helper()
+	run := func(t *testing.T, h *harness) {
+		t.Helper()
+		h.test = t
+		test(h)
+	}
+	if !target.InProcess(target.Cfqueues) || os.Getenv(target.StoreVariable) != "" {
+		t.Run(target.Label(target.Cfqueues), func(t *testing.T) { run(t, start(t, o)) })
+		return
+	}
+	t.Run("memory", func(t *testing.T) { run(t, start(t, o)) })
+	t.Run("sqlite", func(t *testing.T) {
+		store, err := sqlite.Open(context.WithoutCancel(t.Context()), t.TempDir(), sqlite.Options{})
+		require.NoError(t, err)
+		run(t, startOver(t, store, o))
+	})
+}
+
+// startOver is a server over a store, which ends with the test.
+func startOver(tb testing.TB, store core.Store, o cfqueues.Options) *harness {
+	tb.Helper()
 	clock := coretest.New(coretest.Start)
-	store := memory.New()
 	engine, err := core.New(tb.Context(), store, core.Options{Clock: clock})
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
@@ -41,7 +76,12 @@ func start(tb testing.TB, o cfqueues.Options) *harness {
 		assert.NoError(tb, engine.Shutdown(context.WithoutCancel(tb.Context())))
 		assert.NoError(tb, store.Close())
 	})
-	return &harness{t: tb, clock: clock, engine: engine, handler: cfqueues.New(engine, o)}
+	o.Tokens = cfqueues.NewTokens(engine, "")
+	h := &harness{t: tb, clock: clock, engine: engine, handler: cfqueues.New(engine, o), tokens: o.Tokens, header: http.Header{}}
+	if r := target.Of(tb, target.Cfqueues); r != nil {
+		h.handler, h.clock = r.Handler(tb, ""), r.Clock(tb)
+	}
+	return h
 }
 
 // answer is an envelope as a client sees it.
@@ -68,7 +108,11 @@ type answer struct {
 func (h *harness) send(method, path, body string) answer {
 	h.t.Helper()
 	w := httptest.NewRecorder()
-	h.handler.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for name, values := range h.header {
+		r.Header[name] = values
+	}
+	h.handler.ServeHTTP(w, r)
 	return readAnswer(h.t, w)
 }
 
@@ -100,9 +144,16 @@ func (h *harness) ok(method, path, body string, result any) answer {
 	a := h.call(method, path, body)
 	require.Equal(h.t, http.StatusOK, a.status, a.raw)
 	if result != nil {
-		require.NoError(h.t, json.Unmarshal(a.Result, result), a.raw)
+		h.decode(a, result)
 	}
 	return a
+}
+
+// decode reads the result of an answer that has to be a success.
+func (h *harness) decode(a answer, result any) {
+	h.t.Helper()
+	require.Equal(h.t, http.StatusOK, a.status, a.raw)
+	require.NoError(h.t, json.Unmarshal(a.Result, result), a.raw)
 }
 
 // refused is call for a request that has to fail.

@@ -1,7 +1,11 @@
 package cfqueues
 
-// typeHTTPPull is the one type of consumer that runs outside the vendor's network.
-const typeHTTPPull = "http_pull"
+// The types of consumers. Only http_pull runs outside the vendor's network; a worker is
+// stored and shown, where that is switched on.
+const (
+	typeHTTPPull = "http_pull"
+	typeWorker   = "worker"
+)
 
 // timeLayout is RFC 3339 in UTC with microseconds, as the live service writes times.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
@@ -27,20 +31,32 @@ type queueSettings struct {
 	MessageRetentionPeriod int64 `json:"message_retention_period"` // seconds
 }
 
-// consumerObject is a pull consumer. It has the queue's id and its name, because the
-// generations of clients read different ones.
+// consumerObject is a consumer. It has the queue's id and its name, and a worker its
+// script under two names, because the generations of clients read different ones.
 type consumerObject struct {
-	ConsumerID      string           `json:"consumer_id"`
-	Type            string           `json:"type"`
-	CreatedOn       string           `json:"created_on"`
-	QueueID         string           `json:"queue_id"`
-	QueueName       string           `json:"queue_name"`
-	DeadLetterQueue string           `json:"dead_letter_queue"` // a name, "" for none
-	Settings        consumerSettings `json:"settings"`
+	ConsumerID      string  `json:"consumer_id"`
+	Type            string  `json:"type"`
+	CreatedOn       string  `json:"created_on"`
+	QueueID         string  `json:"queue_id"`
+	QueueName       string  `json:"queue_name"`
+	DeadLetterQueue string  `json:"dead_letter_queue"` // a name, "" for none
+	Script          *string `json:"script,omitempty"`
+	ScriptName      *string `json:"script_name,omitempty"`
+	Environment     *string `json:"environment,omitempty"`
+	Settings        any     `json:"settings"` // pullSettings or workerSettings
 }
 
-// consumerSettings are a consumer's effective settings, always complete.
-type consumerSettings struct {
+// workerSettings are a worker's effective settings, always complete.
+type workerSettings struct {
+	BatchSize      int64  `json:"batch_size"`
+	MaxConcurrency *int32 `json:"max_concurrency"` // null leaves it to the vendor
+	MaxRetries     int64  `json:"max_retries"`
+	MaxWaitTimeMS  int64  `json:"max_wait_time_ms"`
+	RetryDelay     int64  `json:"retry_delay"` // seconds
+}
+
+// pullSettings are a pull consumer's effective settings, always complete.
+type pullSettings struct {
 	BatchSize           int64 `json:"batch_size"`
 	MaxRetries          int64 `json:"max_retries"`
 	RetryDelay          int64 `json:"retry_delay"` // seconds

@@ -43,25 +43,34 @@ func (s *server) pull(c *gin.Context) *apiError {
 	if in.visibility != nil {
 		lease = *in.visibility
 	}
+	if bad := s.admitPull(&q); bad != nil {
+		return bad
+	}
+	wait := s.waitOf(c, &in)
 	claimed, err := s.engine.Claim(c.Request.Context(), core.ClaimParams{
 		Protocol: core.ProtocolCloudflare, Queue: q.Name, Group: core.QueueModeGroup,
 		Messages: int(valueOr(in.batchSize, batch)), Bytes: s.o.Limits.MaxPullBytes,
-		Lease: max(lease, shortestLease),
+		Lease: max(lease, shortestLease), Wait: wait,
 	})
 	if err != nil && core.CodeOf(err) != core.CodeNothing {
 		return fromMessages(err)
 	}
+	s.notePulled(&q, &claimed)
 	var notices []string
 	if in.usedAlias {
 		notices = append(notices, aliasNotice)
 	}
-	writeRaw(c, s.appendPulled(&q, &claimed, s.metricsOf(c.Request.Context(), q.Name)), notices...)
+	buf := takeAnswer(pulledSize(&claimed))
+	out := s.appendPulled(*buf, &q, &claimed, s.metricsOf(c.Request.Context(), q.Name))
+	writeRaw(c, out, notices...)
+	giveAnswer(buf, out)
 	return nil
 }
 
-// appendPulled encodes the result of a pull.
-func (s *server) appendPulled(q *core.Queue, claimed *core.Claimed, m metrics) []byte {
-	out := append(make([]byte, 0, pulledSize(claimed)), `{"message_backlog_count":`...)
+// appendPulled appends the result of a pull to out.
+func (s *server) appendPulled(out []byte, q *core.Queue, claimed *core.Claimed, m metrics) []byte {
+	plain := s.plainJSON(q)
+	out = append(out, `{"message_backlog_count":`...)
 	out = strconv.AppendInt(out, m.BacklogCount, 10)
 	out = append(out, `,"messages":[`...)
 	first := true
@@ -73,7 +82,7 @@ func (s *server) appendPulled(q *core.Queue, claimed *core.Claimed, m metrics) [
 			}
 			first = false
 			d := deliveryOf(q, &p.Partition, &p.Messages[j])
-			out = appendDelivery(out, &d, s.tokens, s.o.PlainJSONBodies)
+			out = appendDelivery(out, &d, s.tokens, plain)
 		}
 	}
 	out = append(out, `],"metadata":{"metrics":`...)

@@ -18,7 +18,7 @@ func (s *server) startPurge(c *gin.Context) *apiError {
 	if err != nil {
 		return fromCore(err)
 	}
-	if bad := decodePurge(b.Bytes); bad != nil {
+	if bad := decodePurge(b.Bytes, s.o.Lenient); bad != nil {
 		return bad
 	}
 	ctx := c.Request.Context()

@@ -72,6 +72,9 @@ func (s *server) push(c *gin.Context, q *core.Queue, messages []pushMessage, bat
 			item.DelaySeconds = narrow(int64(d / time.Second))
 		}
 	}
+	if bad := s.admitPush(c.Request.Context(), q, messages); bad != nil {
+		return bad
+	}
 	pushed, err := s.engine.Push(c.Request.Context(), p)
 	if err != nil {
 		return fromMessages(err)
@@ -107,6 +110,7 @@ func (s *server) metricsOf(ctx context.Context, queue string) metrics {
 	if err != nil {
 		return metrics{}
 	}
+	s.noteBacklog(queue, &m)
 	return m
 }
 

@@ -29,8 +29,11 @@ func (s *server) listQueues(c *gin.Context) *apiError {
 	for i := range all {
 		names[all[i].ID] = all[i].Name
 	}
-	if wanted := query["name"]; len(wanted) > 0 {
-		all = slices.DeleteFunc(slices.Clone(all), func(q core.Queue) bool { return !slices.Contains(wanted, q.Name) })
+	who, wanted := callerOf(c), query["name"]
+	if who != nil || len(wanted) > 0 {
+		all = slices.DeleteFunc(slices.Clone(all), func(q core.Queue) bool {
+			return len(wanted) > 0 && !slices.Contains(wanted, q.Name) || who.check(q.Name) != nil
+		})
 	}
 	info := &resultInfo{Page: page, PerPage: perPage, TotalCount: len(all)}
 	if perPage == 0 {
@@ -82,8 +85,14 @@ func (s *server) createQueue(c *gin.Context) *apiError {
 	if bad != nil {
 		return bad
 	}
-	if in.QueueName == nil {
-		return errQueueName("")
+	if name := textOr(in.QueueName); !queueName.MatchString(name) {
+		return errQueueName(name)
+	}
+	if bad := callerOf(c).check(*in.QueueName); bad != nil {
+		return bad
+	}
+	if bad := s.roomForQueue(c.Request.Context()); bad != nil {
+		return bad
 	}
 	q, err := s.makeQueue(c.Request.Context(), *in.QueueName, &in.Settings)
 	if core.CodeOf(err) == core.CodeQueueExists {
@@ -92,7 +101,28 @@ func (s *server) createQueue(c *gin.Context) *apiError {
 	if err != nil {
 		return fromCore(err)
 	}
-	writeResult(c, s.showQueue(&q, ""))
+	writeResult(c, s.showQueue(&q, ""), encodingNotice(&in.Settings)...)
+	return nil
+}
+
+// encodingNotice tells what a queue's setting for JSON bodies is now, where the request
+// set it: the setting is an extension, so the queue's own object does not show it.
+func encodingNotice(in *queueSettingsBody) []string {
+	if in.JSONBodyEncoding == nil {
+		return nil
+	}
+	return []string{"json_body_encoding of this queue is " + *in.JSONBodyEncoding}
+}
+
+// roomForQueue refuses a queue above the limit.
+func (s *server) roomForQueue(ctx context.Context) *apiError {
+	all, err := s.engine.Queues(ctx)
+	if err != nil {
+		return fromCore(err)
+	}
+	if len(all) >= s.o.Limits.MaxQueues {
+		return errQueueCount(s.o.Limits.MaxQueues)
+	}
 	return nil
 }
 
@@ -101,16 +131,49 @@ func (s *server) createQueue(c *gin.Context) *apiError {
 func (s *server) makeQueue(ctx context.Context, name string, in *queueSettingsBody) (core.Queue, error) {
 	q := core.Queue{Name: name, Origin: core.ProtocolCloudflare}
 	q.Options.Queen = core.ImplicitQueen()
-	setDefaults(&q.Options)
+	s.setDefaults(&q.Options)
 	applySettings(&q.Options, in)
 	return s.engine.CreateQueue(ctx, q, 1)
 }
 
-// setDefaults sets all settings of a queue to the vendor's defaults.
-func setDefaults(o *core.QueueOptions) {
+// setDefaults sets all settings of a queue to the vendor's defaults. How JSON bodies are
+// shown stays: the tools that replace settings know nothing of it.
+func (s *server) setDefaults(o *core.QueueOptions) {
 	cf := cloudflareOf(o)
-	cf.DeliveryDelaySeconds, cf.RetentionSeconds = 0, int32(core.CloudflareRetention/time.Second)
+	cf.DeliveryDelaySeconds, cf.RetentionSeconds = 0, s.defaultRetention()
 	o.Cloudflare, o.DeliveryPaused = &cf, false
+}
+
+// defaultRetention is the vendor's, within the bounds of this server, in seconds.
+func (s *server) defaultRetention() int32 {
+	d := min(max(core.CloudflareRetention, s.o.Limits.MinRetention), s.o.Limits.MaxRetention)
+	return narrow(int64(d / time.Second))
+}
+
+// clearSettings sets those settings that a request gave as null back to their defaults.
+// A queue of another protocol has no retention of this one by default.
+func (s *server) clearSettings(q *core.Queue, in *queueSettingsBody) {
+	if len(in.Cleared) == 0 {
+		return
+	}
+	cf := cloudflareOf(&q.Options)
+	for _, name := range in.Cleared {
+		switch name {
+		case "delivery_delay":
+			cf.DeliveryDelaySeconds = 0
+		case "delivery_paused":
+			q.Options.DeliveryPaused = false
+		case "message_retention_period":
+			if cf.RetentionSeconds = 0; q.Origin == core.ProtocolCloudflare {
+				cf.RetentionSeconds = s.defaultRetention()
+			}
+		case "json_body_encoding":
+			cf.JSONBodies = ""
+		}
+	}
+	if q.Options.Cloudflare != nil {
+		q.Options.Cloudflare = &cf
+	}
 }
 
 // applySettings sets those settings of a queue that the request names. The bounds
@@ -124,7 +187,10 @@ func applySettings(o *core.QueueOptions, in *queueSettingsBody) {
 	if in.MessageRetentionPeriod != nil {
 		cf.RetentionSeconds = narrow(*in.MessageRetentionPeriod)
 	}
-	if in.DeliveryDelay != nil || in.MessageRetentionPeriod != nil {
+	if in.JSONBodyEncoding != nil {
+		cf.JSONBodies = *in.JSONBodyEncoding
+	}
+	if in.DeliveryDelay != nil || in.MessageRetentionPeriod != nil || in.JSONBodyEncoding != nil {
 		o.Cloudflare = &cf
 	}
 	if in.DeliveryPaused != nil {
@@ -163,13 +229,23 @@ func (s *server) changeQueue(c *gin.Context, reset bool) *apiError {
 	if bad != nil {
 		return bad
 	}
+	// A name that stays may be one of another protocol, which this one would not make.
+	if in.QueueName != nil && *in.QueueName != q.Name {
+		if !queueName.MatchString(*in.QueueName) {
+			return errQueueName(*in.QueueName)
+		}
+		if bad := callerOf(c).check(*in.QueueName); bad != nil {
+			return bad
+		}
+	}
 	q, err = s.engine.ConfigureQueue(c.Request.Context(), q.Name, func(q *core.Queue) error {
 		if in.QueueName != nil {
 			q.Name = *in.QueueName
 		}
 		if reset {
-			setDefaults(&q.Options)
+			s.setDefaults(&q.Options)
 		}
+		s.clearSettings(q, &in.Settings)
 		applySettings(&q.Options, &in.Settings)
 		return nil
 	})
@@ -179,7 +255,7 @@ func (s *server) changeQueue(c *gin.Context, reset bool) *apiError {
 	if err != nil {
 		return fromCore(err)
 	}
-	return s.writeQueue(c, &q)
+	return s.writeQueue(c, &q, encodingNotice(&in.Settings)...)
 }
 
 // getQueue answers GET /queues/{queue}.
@@ -210,12 +286,12 @@ func (s *server) deleteQueue(c *gin.Context) *apiError {
 }
 
 // writeQueue answers with one queue.
-func (s *server) writeQueue(c *gin.Context, q *core.Queue) *apiError {
+func (s *server) writeQueue(c *gin.Context, q *core.Queue, notices ...string) *apiError {
 	dead, err := s.deadQueueName(c.Request.Context(), q)
 	if err != nil {
 		return fromCore(err)
 	}
-	writeResult(c, s.showQueue(q, dead))
+	writeResult(c, s.showQueue(q, dead), notices...)
 	return nil
 }
 

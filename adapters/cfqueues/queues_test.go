@@ -130,18 +130,18 @@ func TestNoSuchRoute(t *testing.T) {
 	for _, r := range [][2]string{
 		{"GET", "/"},
 		{"GET", "/client/v4"},
-		{"GET", "/client/v4/accounts"},
-		{"GET", "/accounts"},
-		{"GET", "/user/tokens/verify"},
-		{"PUT", base + path + "/consumers/x"},
-		{"POST", base + path + "/messages/peek"},
-		{"POST", base + path + "/messages/extend"},
-		{"POST", base + path + "/messages/purge"},
-		{"POST", base + path + "/messages/preview"},
-		{"GET", base + "/event_subscriptions/subscriptions"},
+		{"POST", "/client/v4/accounts"},
+		{"GET", "/accounts/a/b"},
+		{"GET", "/user/tokens"},
+		{"GET", "/graphql"},
+		{"GET", base + "/workers/scripts"},
+		{"PUT", base + "/event_notifications/r2/b/configuration" + path},
+		{"PATCH", base + path + "/consumers/x"},
+		{"GET", base + path + "/messages/peek"},
+		{"PUT", base + "/event_subscriptions/subscriptions"},
 		{"GET", base + path + "/messages"},
 		{"DELETE", base + path + "/messages"},
-		{"POST", base + path + "/pull"},
+		{"GET", base + path + "/pull"},
 		{"POST", base + path},
 		{"OPTIONS", base + path},
 		{"GET", base + "/queues/a/b/c/d"},
@@ -287,8 +287,12 @@ func TestQueueIsReplacedAndMerged(t *testing.T) {
 	assert.Equal(t, "2026-01-02T03:04:05.000000Z", q.CreatedOn)
 	assert.Equal(t, "2026-01-02T03:04:06.000000Z", q.ModifiedOn)
 	h.refused("POST", path+"/messages/pull", "", 409, 0)
-	h.ok("PATCH", path, `{"settings":{"delivery_paused":false,"delivery_delay":null}}`, &q)
-	assert.Equal(t, [3]any{int64(9), false, int64(3600)}, settings())
+	h.ok("PATCH", path, `{"settings":{"delivery_paused":null,"delivery_delay":null}}`, &q)
+	assert.Equal(t, [3]any{int64(0), false, int64(3600)}, settings(), "null is the default, what is left out stays")
+	h.ok("PATCH", path, `{"settings":{"message_retention_period":null}}`, &q)
+	assert.Equal(t, [3]any{int64(0), false, int64(345600)}, settings())
+	h.ok("PATCH", path, `{"settings":null}`, &q)
+	assert.Equal(t, [3]any{int64(0), false, int64(345600)}, settings())
 	h.ok("PUT", path, `{"settings":{"delivery_delay":7}}`, &q)
 	assert.Equal(t, [3]any{int64(7), false, int64(345600)}, settings())
 	h.ok("PUT", path, `{"queue_name":"work","settings":{}}`, &q)

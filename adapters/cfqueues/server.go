@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
@@ -20,6 +21,10 @@ type server struct {
 	ctl     *control
 	tokens  *tokens
 	counter *counter
+	// accountID is the id under which the account is listed.
+	accountID string
+	speed     speed
+	full      sync.Map // names of queues whose backlog was last seen at the limit
 }
 
 // New returns the handler that serves this protocol over an engine, under the vendor's
@@ -27,7 +32,9 @@ type server struct {
 // is this protocol's JSON envelope.
 func New(engine *core.Engine, o Options) http.Handler {
 	o = o.withDefaults()
-	s := &server{engine: engine, o: o, ctl: newControl(&o.Limits), tokens: newTokens(engine.Secret())}
+	s := &server{engine: engine, o: o, ctl: newControl(&o), tokens: newTokens(engine.Secret())}
+	s.speed = newSpeed(&o.Rates, engine.Now)
+	s.accountID = accountID(&o, engine.Secret())
 	s.counter = newCounter(s.countQueue, o.Now)
 	return httpapi.Wrap(normalize(s.router()), httpapi.Options{
 		Protocol: "cfqueues", Logger: o.Logger, Now: o.Now, Observer: o.Observer,
@@ -54,7 +61,13 @@ func (s *server) router() http.Handler {
 func (s *server) wrap(r route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		httpapi.SetRoute(c.Request.Context(), r.pattern)
-		err := r.handle(s, c)
+		err := s.admit(c, r.needs)
+		if err == nil {
+			err = s.admitRequest(c, r.needs)
+		}
+		if err == nil {
+			err = r.handle(s, c)
+		}
 		if err == nil {
 			return
 		}
@@ -97,18 +110,33 @@ func param(c *gin.Context, name string) string {
 	return raw
 }
 
-// queue finds the queue that the path names, by id or, as an extension, by name.
+// queue finds the queue that the path names, by id or, as an extension, by name. A
+// queue that the caller's token is not for is refused, whether it exists or not.
 func (s *server) queue(c *gin.Context) (core.Queue, error) {
-	ctx := c.Request.Context()
+	ctx, who := c.Request.Context(), callerOf(c)
 	name := param(c, "queue")
 	if id, ok := parseID(name); ok {
 		q, err := s.engine.QueueByID(ctx, id)
+		if err == nil {
+			return q, refused(who.check(q.Name))
+		}
 		if core.CodeOf(err) != core.CodeNoQueue {
 			return q, err
 		}
 		// 32 hex digits are a legal name too.
 	}
+	if bad := who.check(name); bad != nil {
+		return core.Queue{}, bad
+	}
 	return s.engine.Queue(ctx, name)
+}
+
+// refused is a refusal as an error: nil stays nil.
+func refused(e *apiError) error {
+	if e == nil {
+		return nil
+	}
+	return e
 }
 
 // parseID reads an id as this protocol writes it: 32 lowercase hex digits.

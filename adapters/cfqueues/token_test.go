@@ -2,6 +2,7 @@ package cfqueues
 
 import (
 	"bytes"
+	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -26,6 +27,19 @@ func TestLeaseIDsRoundTripBetweenServersOfOneStore(t *testing.T) {
 	got, ok := newTokens(secret).parse(s)
 	require.True(t, ok)
 	assert.Equal(t, l, got)
+}
+
+// The MAC is the standard's: its example of 40 bytes under a key of 256 bits.
+func TestLeaseIDsCarryAStandardMAC(t *testing.T) {
+	unhex := func(s string) []byte {
+		b, err := hex.DecodeString(s)
+		require.NoError(t, err)
+		return b
+	}
+	tok := tokensWithKey(unhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4"))
+	var sum [16]byte
+	tok.mac(&sum, unhex("6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e5130c81c46a35ce411"))
+	assert.Equal(t, unhex("aaf3d8f1de5640c232f5b169b9c911e6"), sum[:])
 }
 
 func TestForeignAndForgedLeaseIDsAreRefused(t *testing.T) {

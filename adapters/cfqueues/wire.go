@@ -1,6 +1,7 @@
 package cfqueues
 
 import (
+	"bytes"
 	"encoding/base64"
 	"time"
 )
@@ -31,6 +32,8 @@ type pullRequest struct {
 	batchSize  *int64
 	visibility *time.Duration
 	usedAlias  bool // visibility_timeout was given, see aliasNotice
+	// wait is an extension: how long to wait for messages. Nil means what the header says.
+	wait *time.Duration
 }
 
 // ackRequest is a decoded acknowledgement.
@@ -43,10 +46,12 @@ type ackRequest struct {
 type retryEntry struct {
 	leaseID string
 	delay   *time.Duration
+	// keepAttempts is an extension: the delivery does not count.
+	keepAttempts bool
 }
 
-// decodePush reads the body of a single push.
-func decodePush(body []byte, o *Options) (pushMessage, *apiError) {
+// slowPush reads the body of a single push.
+func slowPush(body []byte, o *Options) (pushMessage, *apiError) {
 	v, err := checkJSON(body)
 	if err != nil {
 		return pushMessage{}, err
@@ -72,6 +77,9 @@ func decodeMessage(v rawValue, at path, o *Options) (pushMessage, *apiError) {
 	})
 	if err != nil {
 		return m, err
+	}
+	if body == nil && o.Lenient {
+		body = rawValue("null")
 	}
 	if body == nil {
 		return m, errShape("Required", at.in("body"))
@@ -110,6 +118,9 @@ func decodeContentType(v rawValue, at path) (string, *apiError) {
 func decodeBody(v rawValue, contentType string, at path, o *Options) ([]byte, *apiError) {
 	switch contentType {
 	case contentText:
+		if v.kind() == "string" && bytes.IndexByte(v, '\\') < 0 {
+			return v[1 : len(v)-1], nil
+		}
 		s, err := v.text(at)
 		return []byte(s), err
 	case contentBytes:
@@ -129,9 +140,9 @@ func decodeBody(v rawValue, contentType string, at path, o *Options) ([]byte, *a
 	return v, nil
 }
 
-// decodeBatch reads the body of a batch push. It validates everything, sizes
+// slowBatch reads the body of a batch push. It validates everything, sizes
 // included, so that a batch is stored whole or not at all.
-func decodeBatch(body []byte, o *Options) (pushBatch, *apiError) {
+func slowBatch(body []byte, o *Options) (pushBatch, *apiError) {
 	var b pushBatch
 	v, err := checkJSON(body)
 	if err != nil {
@@ -152,6 +163,9 @@ func decodeBatch(body []byte, o *Options) (pushBatch, *apiError) {
 		return b, err
 	}
 	if list == nil || list.isNull() {
+		if o.Lenient {
+			return b, nil
+		}
 		return b, errBatchEmpty()
 	}
 	if b.messages, err = decodeMessages(list, o); err != nil {
@@ -182,7 +196,7 @@ func decodeMessages(list rawValue, o *Options) ([]pushMessage, *apiError) {
 	if err != nil {
 		return nil, err
 	}
-	if len(messages) == 0 {
+	if len(messages) == 0 && !o.Lenient {
 		return nil, errBatchEmpty()
 	}
 	return messages, nil
@@ -210,6 +224,12 @@ func decodePull(body []byte, o *Options) (pullRequest, *apiError) {
 			p.visibility, err = decodeTimeout(value, at, o)
 		case "visibility_timeout":
 			alias, err = decodeTimeout(value, at, o)
+		case "wait_ms":
+			var ms *int64
+			if ms, err = decodeBounded(value, at, 0, o.Limits.MaxWait.Milliseconds()); err == nil {
+				wait := time.Duration(*ms) * time.Millisecond
+				p.wait = &wait
+			}
 		}
 		return err
 	})
@@ -222,9 +242,9 @@ func decodePull(body []byte, o *Options) (pullRequest, *apiError) {
 	return p, err
 }
 
-// decodeAck reads the body of an acknowledgement; an empty body is {}. Lease ids are
+// slowAck reads the body of an acknowledgement; an empty body is {}. Lease ids are
 // only required to be strings here: one that means nothing is a warning, not an error.
-func decodeAck(body []byte, o *Options) (ackRequest, *apiError) {
+func slowAck(body []byte, o *Options) (ackRequest, *apiError) {
 	var a ackRequest
 	v, err := checkOptional(body)
 	if err != nil {
@@ -268,6 +288,10 @@ func decodeEntry(v rawValue, at path, retry bool, o *Options) (retryEntry, *apiE
 			e.leaseID, err = value.text(at.in(name))
 		case name == "delay_seconds" && retry:
 			e.delay, err = decodeDelay(value, at.in(name), o.Limits.MaxDelay, errMetadata)
+		case name == "keep_attempts" && retry:
+			if e.keepAttempts = false; !value.isNull() {
+				e.keepAttempts, err = value.boolean(at.in(name))
+			}
 		}
 		return err
 	})
@@ -277,8 +301,9 @@ func decodeEntry(v rawValue, at path, retry bool, o *Options) (retryEntry, *apiE
 	return e, err
 }
 
-// decodePurge reads the body of a purge and wants the confirmation in it.
-func decodePurge(body []byte) *apiError {
+// decodePurge reads the body of a purge and wants the confirmation in it, unless the
+// server is lenient.
+func decodePurge(body []byte, lenient bool) *apiError {
 	v, err := checkOptional(body)
 	if err != nil {
 		return err
@@ -294,7 +319,7 @@ func decodePurge(body []byte) *apiError {
 		}
 		return err
 	})
-	if err == nil && !confirmed {
+	if err == nil && !confirmed && !lenient {
 		err = errShape("Invalid literal value, expected true", at)
 	}
 	return err

@@ -30,7 +30,7 @@ type Auth struct {
 	Algorithm string
 	// Issuer and Audience, where set, must be the token's "iss" and among its "aud".
 	Issuer, Audience string
-	// ClockSkew is allowed on a token's times. Default: DefaultClockSkew.
+	// ClockSkew is allowed on a token's times; negative is none. Default: DefaultClockSkew.
 	ClockSkew time.Duration
 	// SkipPaths need no token, by exact path. Default (nil): DefaultSkipPaths.
 	SkipPaths []string
@@ -61,7 +61,7 @@ type verifierOptions struct {
 }
 
 func newVerifier(a Auth, o verifierOptions) (*verifier, error) {
-	if a.ClockSkew <= 0 {
+	if a.ClockSkew == 0 {
 		a.ClockSkew = DefaultClockSkew
 	}
 	if a.SkipPaths == nil {
@@ -72,7 +72,7 @@ func newVerifier(a Auth, o verifierOptions) (*verifier, error) {
 	if err := v.keys.load(&v.auth, o); err != nil {
 		return nil, err
 	}
-	options := []jwt.ParserOption{jwt.WithLeeway(a.ClockSkew), jwt.WithIssuedAt(), jwt.WithStrictDecoding(), jwt.WithTimeFunc(o.now)}
+	options := []jwt.ParserOption{jwt.WithLeeway(max(a.ClockSkew, 0)), jwt.WithIssuedAt(), jwt.WithStrictDecoding(), jwt.WithTimeFunc(o.now)}
 	if a.Issuer != "" {
 		options = append(options, jwt.WithIssuer(a.Issuer))
 	}

@@ -119,8 +119,8 @@ func TestUnknownRoutes(t *testing.T) {
 	b := newBroker(t, queen.Options{})
 	for _, target := range []string{
 		"GET /api/v1/nope", "GET /api/v1/push", "POST /api/v1/pop/queue/q", "PUT /api/v1/push", "PATCH /api/v1/ack",
-		"GET /", "POST /", "GET /metrics", "GET /api/v1/pop/queue/q/", "GET /api/v1//pop", "GET /api/v1/pop/queue/q/partition",
-		"GET /api/v1/resources/overview", "POST /api/v1/kv/put", "POST /api/v1/timers/schedule", "POST /api/v1/ephemeral/q", "OPTIONS /api/v1/push",
+		"GET /", "POST /", "GET /api/v1/pop/queue/q/", "GET /api/v1//pop", "GET /api/v1/pop/queue/q/partition",
+		"POST /api/v1/kv/put", "POST /api/v1/timers/schedule", "POST /api/v1/ephemeral/q", "OPTIONS /api/v1/push",
 		"DELETE /api/v1/queues/q/clear", "GET /api/v1/pop%2Fqueue/q", "GET /API/V1/pop/queue/q", "POST /api/v1/push/", "POST /health",
 	} {
 		method, path, _ := strings.Cut(target, " ")

@@ -20,6 +20,10 @@ func (s *server) configure(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	if call.encrypts() && !s.o.CanEncrypt {
+		// The original stores plaintext here and says so in its log only (protocol §5.5).
+		return bodyErrorf("encryptionEnabled: the server has no encryption key")
+	}
 	q, err := s.configureQueue(c.Request.Context(), call)
 	if err != nil {
 		return err

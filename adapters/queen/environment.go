@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"encoding/hex"
 	"net"
 	"net/url"
 	"slices"
@@ -21,13 +22,29 @@ type Environment struct {
 	LogLevel string
 	// PostgresURL is made of the PG_ names, where one is set. It may hold a password.
 	PostgresURL string
+	// JWT holds the JWT_ names, where JWT_ENABLED says so.
+	JWT EnvironmentJWT
+	// EncryptionKey is QUEEN_ENCRYPTION_KEY, 64 hex digits.
+	EncryptionKey string
 
 	// Applied are names whose value is in a field above, Ignored are those of the original that have no counterpart, and Invalid those with
 	// a value that cannot be read; all sorted. Invalid ones have no effect.
 	Applied, Ignored, Invalid []string
-	// Unsafe are names that ask for a protection which this build does not give (authentication, encryption at rest). A server that ignores
-	// them would be open where the original was not.
+	// Unsafe are names that ask for a protection (authentication, encryption at rest) in words that cannot be read. A server that passed
+	// over them would be open where the original was not.
 	Unsafe []string
+}
+
+// EnvironmentJWT are the JWT_ names. Zero fields were not set.
+type EnvironmentJWT struct {
+	// Enabled is JWT_ENABLED; without it the other names are among Environment.Ignored and have no effect.
+	Enabled bool
+	// PublicKey is PEM text or the name of a file.
+	Algorithm, Secret, PublicKey, JWKSURL, Issuer, Audience string
+	// ClockSkew is negative for JWT_CLOCK_SKEW=0.
+	ClockSkew, JWKSRefresh, JWKSTimeout time.Duration
+	SkipPaths                           []string
+	Roles                               Roles
 }
 
 // environmentName reads one name of the original. It reports whether the value could be read.
@@ -88,11 +105,56 @@ var ignoredNames = []string{
 	"NUM_WORKERS", "WORKER_ID", "APP_NAME", "WEBAPP_ROOT",
 }
 
-// jwtNames configure authentication; they mean something only beside JWT_ENABLED.
-var jwtNames = []string{
-	"JWT_ALGORITHM", "JWT_SECRET", "JWT_PUBLIC_KEY", "JWT_JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE", "JWT_CLOCK_SKEW", "JWT_SKIP_PATHS",
-	"JWT_JWKS_REFRESH_INTERVAL", "JWT_JWKS_TIMEOUT_MS", "JWT_ROLES_CLAIM", "JWT_ROLES_ARRAY_CLAIM", "JWT_ROLE_ADMIN", "JWT_ROLE_READ_WRITE",
-	"JWT_ROLE_READ_ONLY",
+// jwtTexts are the JWT_ names whose value is taken as it is.
+var jwtTexts = []struct {
+	name string
+	to   func(*EnvironmentJWT) *string
+}{
+	{"JWT_ALGORITHM", func(j *EnvironmentJWT) *string { return &j.Algorithm }},
+	{"JWT_SECRET", func(j *EnvironmentJWT) *string { return &j.Secret }},
+	{"JWT_PUBLIC_KEY", func(j *EnvironmentJWT) *string { return &j.PublicKey }},
+	{"JWT_JWKS_URL", func(j *EnvironmentJWT) *string { return &j.JWKSURL }},
+	{"JWT_ISSUER", func(j *EnvironmentJWT) *string { return &j.Issuer }},
+	{"JWT_AUDIENCE", func(j *EnvironmentJWT) *string { return &j.Audience }},
+	{"JWT_ROLES_CLAIM", func(j *EnvironmentJWT) *string { return &j.Roles.Claim }},
+	{"JWT_ROLES_ARRAY_CLAIM", func(j *EnvironmentJWT) *string { return &j.Roles.ArrayClaim }},
+	{"JWT_ROLE_ADMIN", func(j *EnvironmentJWT) *string { return &j.Roles.Admin }},
+	{"JWT_ROLE_READ_WRITE", func(j *EnvironmentJWT) *string { return &j.Roles.ReadWrite }},
+	{"JWT_ROLE_READ_ONLY", func(j *EnvironmentJWT) *string { return &j.Roles.ReadOnly }},
+	{"JWT_ROLE_WRITE_ONLY", func(j *EnvironmentJWT) *string { return &j.Roles.WriteOnly }},
+}
+
+// jwtValues are the JWT_ names whose value is read; they report whether it could be.
+var jwtValues = []struct {
+	name  string
+	apply func(j *EnvironmentJWT, value string) bool
+}{
+	{"JWT_CLOCK_SKEW", func(j *EnvironmentJWT, v string) bool {
+		n, ok := parseInteger([]byte(v))
+		if ok = ok && n >= 0; ok {
+			j.ClockSkew = time.Duration(min(n, maxSeconds)) * time.Second
+			if n == 0 {
+				j.ClockSkew = -1
+			}
+		}
+		return ok
+	}},
+	{"JWT_SKIP_PATHS", func(j *EnvironmentJWT, v string) bool {
+		for path := range strings.SplitSeq(v, ",") {
+			if path = strings.TrimSpace(path); path != "" {
+				j.SkipPaths = append(j.SkipPaths, path)
+			}
+		}
+		return len(j.SkipPaths) > 0
+	}},
+	{"JWT_JWKS_REFRESH_INTERVAL", func(j *EnvironmentJWT, v string) bool {
+		n, ok := readPositive(v)
+		if ok {
+			j.JWKSRefresh = time.Duration(min(n, maxSeconds)) * time.Second
+		}
+		return ok
+	}},
+	{"JWT_JWKS_TIMEOUT_MS", func(j *EnvironmentJWT, v string) bool { return readMillis(v, &j.JWKSTimeout) }},
 }
 
 // postgresNames are the parts of the original's database.
@@ -182,28 +244,54 @@ func (e *Environment) postgres(get func(string) (string, bool)) {
 	e.PostgresURL = u.String()
 }
 
-// protections tells of authentication and encryption that were asked for.
+// protections reads what guards the server: authentication and encryption at rest.
 func (e *Environment) protections(get func(string) (string, bool)) {
-	enabled, _ := get("JWT_ENABLED")
-	on := enabled == "true" || enabled == "1"
-	if on {
-		e.Unsafe = append(e.Unsafe, "JWT_ENABLED")
-	} else if enabled != "" {
-		e.Ignored = append(e.Ignored, "JWT_ENABLED")
-	}
-	for _, name := range jwtNames {
-		if _, ok := get(name); !ok {
-			continue
+	if enabled, ok := get("JWT_ENABLED"); ok {
+		e.JWT.Enabled, ok = readSwitch(enabled)
+		switch {
+		case !ok:
+			e.Unsafe = append(e.Unsafe, "JWT_ENABLED")
+		case e.JWT.Enabled:
+			e.Applied = append(e.Applied, "JWT_ENABLED")
+		default:
+			e.Ignored = append(e.Ignored, "JWT_ENABLED")
 		}
-		if on {
-			e.Unsafe = append(e.Unsafe, name)
-		} else {
+	}
+	read := func(name string, apply func(value string) bool) {
+		value, ok := get(name)
+		switch {
+		case !ok:
+		case !e.JWT.Enabled:
 			e.Ignored = append(e.Ignored, name)
+		default:
+			e.note(name, apply(value))
 		}
 	}
-	if _, ok := get("QUEEN_ENCRYPTION_KEY"); ok {
-		e.Unsafe = append(e.Unsafe, "QUEEN_ENCRYPTION_KEY")
+	for _, n := range jwtTexts {
+		read(n.name, func(value string) bool { *n.to(&e.JWT) = value; return true })
 	}
+	for _, n := range jwtValues {
+		read(n.name, func(value string) bool { return n.apply(&e.JWT, value) })
+	}
+	if key, ok := get("QUEEN_ENCRYPTION_KEY"); ok {
+		if raw, err := hex.DecodeString(key); err != nil || len(raw) != 32 {
+			e.Unsafe = append(e.Unsafe, "QUEEN_ENCRYPTION_KEY")
+		} else {
+			e.EncryptionKey = key
+			e.Applied = append(e.Applied, "QUEEN_ENCRYPTION_KEY")
+		}
+	}
+}
+
+// readSwitch reads a boolean; the original knows true and 1, and people write more.
+func readSwitch(value string) (on, ok bool) {
+	switch strings.ToLower(value) {
+	case "true", "1", "yes", "on":
+		return true, true
+	case "false", "0", "no", "off":
+		return false, true
+	}
+	return false, false
 }
 
 func readPositive(value string) (int64, bool) {

@@ -50,8 +50,29 @@ func TestEnvironmentThatCannotBeRead(t *testing.T) {
 func TestEnvironmentWithoutCounterpart(t *testing.T) {
 	e := environment("DB_POOL_SIZE=150", "POP_WAIT_MAX_INTERVAL_MS=1000", "FILE_BUFFER_DIR=/tmp", "NUM_WORKERS=10", "JWT_ENABLED=false", "JWT_SECRET=s")
 	assert.Equal(t, []string{"DB_POOL_SIZE", "FILE_BUFFER_DIR", "JWT_ENABLED", "JWT_SECRET", "NUM_WORKERS", "POP_WAIT_MAX_INTERVAL_MS"}, e.Ignored)
-	e = environment("JWT_ENABLED=true", "JWT_SECRET=s", "QUEEN_ENCRYPTION_KEY=00")
-	assert.Equal(t, []string{"JWT_ENABLED", "JWT_SECRET", "QUEEN_ENCRYPTION_KEY"}, e.Unsafe, "a protection that is asked for is not passed over")
+	assert.Zero(t, e.JWT, "what is switched off says nothing")
+}
+
+func TestEnvironmentOfTokensAndKeys(t *testing.T) {
+	e := environment("JWT_ENABLED=true", "JWT_ALGORITHM=auto", "JWT_SECRET=s", "JWT_PUBLIC_KEY=/etc/key.pem", "JWT_JWKS_URL=https://i/k", "JWT_ISSUER=i",
+		"JWT_AUDIENCE=a", "JWT_CLOCK_SKEW=5", "JWT_SKIP_PATHS=/health, /x,", "JWT_JWKS_REFRESH_INTERVAL=60", "JWT_JWKS_TIMEOUT_MS=500", "JWT_ROLES_CLAIM=r",
+		"JWT_ROLES_ARRAY_CLAIM=rs", "JWT_ROLE_ADMIN=A", "JWT_ROLE_READ_WRITE=RW", "JWT_ROLE_READ_ONLY=RO", "JWT_ROLE_WRITE_ONLY=WO")
+	assert.Equal(t, queen.EnvironmentJWT{
+		Enabled: true, Algorithm: "auto", Secret: "s", PublicKey: "/etc/key.pem", JWKSURL: "https://i/k", Issuer: "i", Audience: "a",
+		ClockSkew: 5 * time.Second, SkipPaths: []string{"/health", "/x"}, JWKSRefresh: time.Minute, JWKSTimeout: 500 * time.Millisecond,
+		Roles: queen.Roles{Claim: "r", ArrayClaim: "rs", Admin: "A", ReadWrite: "RW", ReadOnly: "RO", WriteOnly: "WO"},
+	}, e.JWT)
+	assert.Len(t, e.Applied, 17)
+	assert.Empty(t, append(append(e.Ignored, e.Invalid...), e.Unsafe...))
+	assert.Negative(t, environment("JWT_ENABLED=1", "JWT_CLOCK_SKEW=0").JWT.ClockSkew, "none at all")
+	assert.Equal(t, []string{"JWT_CLOCK_SKEW", "JWT_SKIP_PATHS"}, environment("JWT_ENABLED=on", "JWT_CLOCK_SKEW=-1", "JWT_SKIP_PATHS=,").Invalid)
+
+	key := strings.Repeat("0f", 32)
+	assert.Equal(t, key, environment("QUEEN_ENCRYPTION_KEY="+key).EncryptionKey)
+	for _, unreadable := range []string{"JWT_ENABLED=maybe", "QUEEN_ENCRYPTION_KEY=00", "QUEEN_ENCRYPTION_KEY=" + key + "00", "QUEEN_ENCRYPTION_KEY=" + key[2:] + "xx"} {
+		name, _, _ := strings.Cut(unreadable, "=")
+		assert.Equal(t, []string{name}, environment(unreadable).Unsafe, "a protection that is asked for is not passed over")
+	}
 }
 
 func TestEnvironmentOfPostgres(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/adapters/queen"
+	"github.com/leasehold/leasehold/conformance/target"
 	"github.com/leasehold/leasehold/core"
 	"github.com/leasehold/leasehold/core/coretest"
 	"github.com/leasehold/leasehold/store/memory"
@@ -27,28 +28,39 @@ import (
 
 // broker is the adapter over the engine and the memory store, behind a real
 // listener, with a clock that the test moves.
+//
+// Where CONFORMANCE_TARGET_QUEEN names a server, that one stands behind the
+// listener and has the clock; see conformance/target. The engine is then an
+// empty one of its own, and tests that reach into it are not for that server.
 type broker struct {
-	clock  *coretest.Clock
-	store  *memory.Store // nil over another store
+	clock  target.Clock
+	local  *coretest.Clock // the engine's, which is the clock unless the server is a remote one
+	store  *memory.Store   // nil over another store
 	over   core.Store
 	o      queen.Options
 	engine *core.Engine
 	server *httptest.Server
+	remote *target.Remote
 }
 
 func newBroker(t *testing.T, o queen.Options) *broker {
 	t.Helper()
-	store := memory.New()
+	store := target.Open(t)
 	b := newBrokerOver(t, store, o)
-	b.store = store
+	b.store, _ = store.(*memory.Store)
 	return b
 }
 
 // newBrokerOver is newBroker over another store, which it closes.
 func newBrokerOver(t *testing.T, store core.Store, o queen.Options) *broker {
 	t.Helper()
-	b := &broker{clock: coretest.New(coretest.Start), over: store, o: o}
+	b := &broker{local: coretest.New(coretest.Start), over: store, o: o, remote: target.Of(t, target.Queen)}
+	b.clock = b.local
 	b.start(t)
+	if b.remote != nil {
+		b.server.Close()
+		b.server, b.clock = b.remote.Server(t), b.remote.Clock(t)
+	}
 	t.Cleanup(func() {
 		b.stop(t)
 		require.NoError(t, store.Close())
@@ -58,7 +70,7 @@ func newBrokerOver(t *testing.T, store core.Store, o queen.Options) *broker {
 
 func (b *broker) start(t *testing.T) {
 	t.Helper()
-	engine, err := core.New(context.WithoutCancel(t.Context()), b.over, core.Options{Clock: b.clock})
+	engine, err := core.New(context.WithoutCancel(t.Context()), b.over, core.Options{Clock: b.local})
 	require.NoError(t, err)
 	b.engine = engine
 	b.server = httptest.NewServer(queen.New(engine, b.o))
@@ -73,6 +85,10 @@ func (b *broker) stop(t *testing.T) {
 // restart puts another engine over the same store, as a restart of the server does.
 func (b *broker) restart(t *testing.T) {
 	t.Helper()
+	if b.remote != nil {
+		b.remote.Restart(t)
+		return
+	}
 	b.stop(t)
 	b.start(t)
 }

@@ -178,6 +178,10 @@ func (b *broker) park(ctx context.Context, t *testing.T, queue, path string) <-c
 // waiting counts the pops of a group that are parked on a queue.
 func (b *broker) waiting(t *testing.T, queue, group string) int {
 	t.Helper()
+	if b.remote != nil {
+		n, _ := b.remote.Waiting(t, queue)
+		return n
+	}
 	stats, err := b.engine.QueueStats(t.Context(), queue, group)
 	if err != nil {
 		return 0

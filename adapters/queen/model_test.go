@@ -18,9 +18,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/adapters/queen"
+	"github.com/leasehold/leasehold/conformance/testenv"
 	"github.com/leasehold/leasehold/core"
 	"github.com/leasehold/leasehold/core/coretest"
 	"github.com/leasehold/leasehold/store/memory"
+	"github.com/leasehold/leasehold/store/postgres"
+	"github.com/leasehold/leasehold/store/sqlite"
 )
 
 // The size of the random run, and how long it takes unless LEASEHOLD_QUEEN_MODEL_TIME says otherwise.
@@ -36,9 +39,29 @@ var modelGroups = []string{"__QUEUE_MODE__", "billing", "audit"}
 // TestModel runs workers against a broker at random and compares every answer with a model of the protocol's rules: what a pop
 // delivers, which lease is live, what an acknowledgement does, and at the end what is left and what became a dead letter.
 func TestModel(t *testing.T) {
-	for name, dir := range map[string]string{"memory": "", "sqlite": t.TempDir()} {
+	memoryStore := memory.New()
+	long := os.Getenv("LEASEHOLD_QUEEN_MODEL_TIME") != ""
+	dir, schema := t.TempDir(), fmt.Sprint("queen_model_", os.Getpid())
+	for name, open := range map[string]func(t *testing.T) core.Store{
+		"memory": func(*testing.T) core.Store { return memoryStore },
+		"sqlite": func(t *testing.T) core.Store {
+			t.Helper()
+			s, err := sqlite.Open(context.WithoutCancel(t.Context()), dir, sqlite.Options{})
+			require.NoError(t, err)
+			return s
+		},
+		"postgres": func(t *testing.T) core.Store {
+			t.Helper()
+			s, err := postgres.Open(context.WithoutCancel(t.Context()), testenv.Postgres(t), postgres.Options{Schema: schema})
+			require.NoError(t, err)
+			return s
+		},
+	} {
+		if name == "postgres" && !long {
+			continue // it takes longer to fill and to drain than all other tests together
+		}
 		t.Run(name, func(t *testing.T) {
-			m := newModel(t, reopen(t, memory.New(), dir), dir)
+			m := newModel(t, open)
 			t.Cleanup(func() {
 				require.NoError(t, m.engine.Shutdown(context.WithoutCancel(t.Context())))
 				require.NoError(t, m.store.Close())
@@ -53,7 +76,7 @@ func TestModel(t *testing.T) {
 type model struct {
 	world  sync.RWMutex
 	store  core.Store
-	dir    string // where the store is, "" for memory
+	open   func(t *testing.T) core.Store // opens the store again; that in memory is the same one
 	clock  *coretest.Clock
 	engine *core.Engine
 	http   http.Handler
@@ -95,9 +118,9 @@ type modelRow struct {
 
 func (r *modelRow) live(now core.Time) bool { return r.lease != "" && now < r.until }
 
-func newModel(t *testing.T, store core.Store, dir string) *model {
+func newModel(t *testing.T, open func(t *testing.T) core.Store) *model {
 	t.Helper()
-	m := &model{store: store, dir: dir, clock: coretest.New(coretest.Start), letters: map[string]int{}, counts: map[string]int{}}
+	m := &model{store: open(t), open: open, clock: coretest.New(coretest.Start), letters: map[string]int{}, counts: map[string]int{}}
 	for i := range modelPartitions {
 		m.parts = append(m.parts, &modelPart{name: fmt.Sprint("p", i), byTx: map[string]int{}, rows: make([]modelRow, len(modelGroups))})
 	}
@@ -114,7 +137,10 @@ func (m *model) restart(t *testing.T) {
 	t.Helper()
 	if m.engine != nil {
 		require.NoError(t, m.engine.Shutdown(context.WithoutCancel(t.Context())))
-		m.store = reopen(t, m.store, m.dir)
+		if _, ok := m.store.(*memory.Store); !ok {
+			require.NoError(t, m.store.Close())
+			m.store = m.open(t)
+		}
 	}
 	engine, err := core.New(context.WithoutCancel(t.Context()), m.store, core.Options{Clock: m.clock})
 	require.NoError(t, err)

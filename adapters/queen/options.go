@@ -2,6 +2,7 @@ package queen
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-playground/validator/v10"
@@ -128,6 +129,11 @@ func (c *configureBody) apply(old core.QueueOptions, replace bool) core.QueueOpt
 		next.Task = *c.Task
 	}
 	return next
+}
+
+// encrypts reports whether the call asks for encryption at rest.
+func (c *configureBody) encrypts() bool {
+	return c.values.EncryptionEnabled && slices.ContainsFunc(c.set, func(o option) bool { return o.name == "encryptionEnabled" })
 }
 
 // decodeConfigure reads and checks the body of a configure call. Options may

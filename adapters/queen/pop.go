@@ -199,7 +199,18 @@ func (s *server) pop(c *gin.Context, p *popParams, claim core.ClaimParams) error
 	claim.SubscribeNew = p.subscribeNew
 	claim.SubscribeFrom = p.subscribeFrom
 	claim.NewestOnly = p.conflation
-	got, err := s.engine.Claim(c.Request.Context(), claim)
+	if s.o.Maintenance.popPaused(c.Request.Context()) {
+		answerNothing(c.Writer)
+		return nil
+	}
+	ctx, done := s.o.Maintenance.park(c.Request.Context(), claim.Wait)
+	defer done()
+	got, err := s.engine.Claim(ctx, claim)
+	if err != nil && ctx.Err() != nil && c.Request.Context().Err() == nil {
+		answerNothing(c.Writer) // pop maintenance was switched on while it waited
+		return nil
+	}
+	s.o.Meter.popped(&got, s.engine.Now())
 	if err != nil {
 		return s.popFailed(c, claim.Queue, p, &got, err)
 	}

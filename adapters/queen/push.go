@@ -1,10 +1,12 @@
 package queen
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/leasehold/leasehold/adapters/queen/spool"
 	"github.com/leasehold/leasehold/core"
 )
 
@@ -24,9 +26,7 @@ func (s *server) push(c *gin.Context) error {
 		return nil
 	}
 	ctx := c.Request.Context()
-	pushed, err := s.engine.Push(ctx, core.PushParams{
-		Protocol: core.ProtocolQueen, Items: pushItems(items, subject(c)), Create: true,
-	})
+	pushed, err := s.store(ctx, pushItems(items, subject(c)))
 	if settled(ctx, err) {
 		release()
 	}
@@ -79,6 +79,9 @@ func nothingStored(pushed []core.Pushed) error {
 		if pushed[i].Status != core.PushFailed || pushed[i].Err == nil {
 			return nil
 		}
+		if errors.Is(pushed[i].Err, spool.ErrFull) {
+			return nil // the protocol has a status for that
+		}
 		code := core.CodeOf(pushed[i].Err)
 		if code == core.CodeUnknown || replyTo(pushed[i].Err).status < http.StatusInternalServerError {
 			return nil
@@ -118,6 +121,8 @@ func appendPushedItem(b []byte, i int, it pushItem, p core.Pushed) []byte {
 		b = appendStringField(b, "status", "queued")
 	case core.PushDuplicate:
 		b = appendStringField(b, "status", "duplicate")
+	case pushBuffered:
+		b = appendStringField(b, "status", "buffered")
 	case core.PushFailed:
 		b = appendStringField(b, "status", "failed")
 		b = appendStringField(b, "error", replyTo(p.Err).text)

@@ -48,6 +48,13 @@ type Options struct {
 	ReplaceOptions bool
 	// Auth says which tokens are let in. Default: everybody, with or without one. Settings that Auth.Check refuses let nobody in.
 	Auth Auth
+	// CanEncrypt tells that the store encrypts the payloads of queues with encryptionEnabled, or that the operator wants them in the clear
+	// all the same. Default: a configure call that asks for encryption is refused.
+	CanEncrypt bool
+	// Meter has the figures of the dashboard's and of the metrics routes; it must be the engine's observer. Default: those figures are 0.
+	Meter *Meter
+	// Maintenance has the maintenance switches and the spool. Default: there are none.
+	Maintenance *Maintenance
 }
 
 // server answers the protocol over one engine.

@@ -3,6 +3,7 @@ package queen
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/gin-gonic/gin"
 
@@ -62,7 +63,7 @@ var routes = []route{
 }
 
 // allRoutes is the whole table.
-func allRoutes() []route { return routes }
+func allRoutes() []route { return slices.Concat(routes, viewRoutes) }
 
 // router builds the gin engine. Nothing of gin's own answers is left on: each
 // would be another protocol's words.
@@ -88,6 +89,7 @@ func (s *server) router() http.Handler {
 func (s *server) handler(r route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		httpapi.SetRoute(c.Request.Context(), r.path)
+		s.o.Meter.request()
 		if !s.authorize(c, r.level) {
 			return
 		}

@@ -43,7 +43,7 @@ func (l *lockedBuffer) String() string {
 // painRules are what users of the original live with, and this server must not copy.
 var painRules = []rule{
 	{covers: "9.1", run: painQuickstart},
-	{covers: "9.7", options: queen.Options{Auth: queen.Auth{Secret: []byte(secretKey)}}, run: ruleRoles},
+	{covers: "9.7, 5.4 roles", options: queen.Options{Auth: queen.Auth{Secret: []byte(secretKey)}}, run: ruleRoles},
 	{covers: "9.10", run: painMalformed},
 	{covers: "9.12", run: painConcurrentPushes},
 	{covers: "9.13", run: painNames},

@@ -44,7 +44,7 @@ var sdkRules = []rule{
 	{covers: "8.1 TestDocsExamples", run: sdkDocs},
 	{covers: "8.1 TestProducerSubBodyIgnoredWithoutAuth, 9.5", run: sdkProducerSub},
 	{
-		covers:  "8.1 TestProducerSubStampedFromJwt, 8.1 TestProducerSubSpoofingIgnoredWithJwt, 8.2 auth.js",
+		covers:  "8.1 TestProducerSubStampedFromJwt, 8.1 TestProducerSubSpoofingIgnoredWithJwt, 8.2 auth.js, 5.4 subject",
 		options: queen.Options{Auth: queen.Auth{Secret: []byte(secretKey)}}, run: ruleProducerSub,
 	},
 	{covers: "8.2 consume.js manual ack", run: sdkManualAck},

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/adapters/queen"
+	"github.com/leasehold/leasehold/conformance/target"
 	"github.com/leasehold/leasehold/core"
 	"github.com/leasehold/leasehold/store/memory"
 	"github.com/leasehold/leasehold/store/sqlite"
@@ -26,7 +27,7 @@ type rule struct {
 }
 
 // rules are all tests by paragraph; each file of the suite adds its own.
-var rules = slices.Concat(routeRules, streamRules, leaseRules, ackRules, transactionRules, waitRules, optionRules, laterRules, sdkRules, streamSDKRules, painRules)
+var rules = slices.Concat(routeRules, streamRules, leaseRules, ackRules, transactionRules, waitRules, optionRules, laterRules, sdkRules, streamSDKRules, painRules, sealedRules, maintenanceRules)
 
 // ruleStores are the stores that every rule is tested over.
 var ruleStores = map[string]func(t *testing.T) core.Store{
@@ -39,21 +40,20 @@ var ruleStores = map[string]func(t *testing.T) core.Store{
 	},
 }
 
-// reopen closes a store and opens it again, where it can be.
-func reopen(t *testing.T, store core.Store, dir string) core.Store {
-	t.Helper()
-	if dir == "" {
-		return store
+// chosenStores are the stores of this run: all, the one that CONFORMANCE_STORE names, or none behind a remote server.
+func chosenStores() map[string]func(t *testing.T) core.Store {
+	if !target.InProcess(target.Queen) {
+		return map[string]func(t *testing.T) core.Store{target.Label(target.Queen): ruleStores[target.Memory]}
 	}
-	require.NoError(t, store.Close())
-	again, err := sqlite.Open(context.WithoutCancel(t.Context()), dir, sqlite.Options{})
-	require.NoError(t, err)
-	return again
+	if os.Getenv(target.StoreVariable) == "" {
+		return ruleStores
+	}
+	return map[string]func(t *testing.T) core.Store{target.Label(target.Queen): func(t *testing.T) core.Store { t.Helper(); return target.Open(t) }}
 }
 
 // TestProtocol runs every rule over every store: TestProtocol/sqlite/6.6.8 is one.
 func TestProtocol(t *testing.T) {
-	for name, open := range ruleStores {
+	for name, open := range chosenStores() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range rules {

@@ -86,6 +86,9 @@ type claimReply struct {
 	dialect *dialect
 	queue   string
 	got     *core.ClaimedPartition
+	// until and untilText are the deadline that was written last: the items of a claim share it.
+	until     core.Time
+	untilText []byte
 }
 
 // id appends the item id of a delivery.
@@ -123,7 +126,11 @@ func (r *claimReply) appendItem(dst []byte, d *core.Delivery) []byte {
 	o.dst = append(r.id(append(o.dst, '"'), d), '"')
 	// The first build of 2024 did not count attempts on a lease; every later one does, from 1.
 	o.num("attempts", int64(d.Attempt))
-	o.time(r.dialect.deadlineKey, d.Until.Std())
+	if d.Until != r.until || r.untilText == nil {
+		r.until, r.untilText = d.Until, appendTime(r.untilText[:0], d.Until.Std())
+	}
+	o.key(r.dialect.deadlineKey)
+	o.dst = append(o.dst, r.untilText...)
 	o.bytes("bytes", d.Payload)
 	return o.close()
 }

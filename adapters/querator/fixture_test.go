@@ -14,15 +14,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/adapters/querator"
+	"github.com/leasehold/leasehold/conformance/target"
 	"github.com/leasehold/leasehold/core"
 	"github.com/leasehold/leasehold/core/coretest"
-	"github.com/leasehold/leasehold/store/memory"
 )
 
 // fixture is a listener over an engine whose clock stands still.
+//
+// Where CONFORMANCE_TARGET_QUERATOR names a server, the handler passes requests
+// on to it, and the clock is that server's; see conformance/target. The engine is
+// then an empty one of its own, and tests that reach into it are not for that server.
 type fixture struct {
 	t       *testing.T
-	clock   *coretest.Clock
+	clock   target.Clock
+	local   *coretest.Clock // the engine's, which is the clock unless the server is a remote one
+	remote  *target.Remote
 	store   core.Store
 	options querator.Options
 	engine  *core.Engine
@@ -31,14 +37,18 @@ type fixture struct {
 
 func newFixture(t *testing.T, o querator.Options) *fixture {
 	t.Helper()
-	return newFixtureOn(t, memory.New(), o)
+	return newFixtureOn(t, target.Open(t), o)
 }
 
 // newFixtureOn is newFixture over a store, which it closes.
 func newFixtureOn(t *testing.T, store core.Store, o querator.Options) *fixture {
 	t.Helper()
-	f := &fixture{t: t, clock: coretest.New(coretest.Start), store: store, options: o}
+	f := &fixture{t: t, local: coretest.New(coretest.Start), store: store, options: o, remote: target.Of(t, target.Querator)}
+	f.clock = f.local
 	f.start()
+	if f.remote != nil {
+		f.handler, f.clock = f.remote.Handler(t, string(o.Generation)), f.remote.Clock(t)
+	}
 	t.Cleanup(func() {
 		require.NoError(t, f.engine.Shutdown(context.Background()))
 		require.NoError(t, store.Close())
@@ -49,7 +59,7 @@ func newFixtureOn(t *testing.T, store core.Store, o querator.Options) *fixture {
 func (f *fixture) start() {
 	f.t.Helper()
 	var err error
-	f.engine, err = core.New(f.t.Context(), f.store, core.Options{Clock: f.clock, SourceID: querator.SourceID})
+	f.engine, err = core.New(f.t.Context(), f.store, core.Options{Clock: f.local, SourceID: querator.SourceID})
 	require.NoError(f.t, err)
 	f.handler = querator.New(f.engine, f.options)
 }
@@ -57,6 +67,10 @@ func (f *fixture) start() {
 // restart ends the engine and starts another over the same store.
 func (f *fixture) restart() {
 	f.t.Helper()
+	if f.remote != nil {
+		f.remote.Restart(f.t)
+		return
+	}
 	require.NoError(f.t, f.engine.Shutdown(context.Background()))
 	f.start()
 }
@@ -143,6 +157,10 @@ const patience = 5 * time.Second
 // waiting waits until n leases of a queue are parked.
 func (f *fixture) waiting(queue string, n int) {
 	f.t.Helper()
+	if f.remote != nil {
+		f.remote.AwaitWaiting(f.t, queue, n)
+		return
+	}
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	for ctx.Err() == nil {

@@ -120,41 +120,38 @@ func uint48(b []byte) uint64 {
 // hash returns 16 bits of SipHash-2-4 over the partition and the rest of the id. SipHash is made
 // for keyed hashes of short inputs; an HMAC would cost more than the rest of a claim.
 func (c *idCodec) hash(partition uuid.UUID, rest []byte) uint16 {
-	s := sip{c.k0 ^ 0x736f6d6570736575, c.k1 ^ 0x646f72616e646f6d, c.k0 ^ 0x6c7967656e657261, c.k1 ^ 0x7465646279746573}
-	s.word(binary.LittleEndian.Uint64(partition[:8]))
-	s.word(binary.LittleEndian.Uint64(partition[8:]))
-	s.word(binary.LittleEndian.Uint64(rest[:8]))
-	s.word(binary.LittleEndian.Uint64(rest[8:16]))
+	_ = rest[17]
 	// 34 bytes in all: the last word holds two bytes and the length.
-	s.word(uint64(rest[16]) | uint64(rest[17])<<8 | 34<<56)
-	s[2] ^= 0xff
-	s.round()
-	s.round()
-	s.round()
-	s.round()
-	v := s[0] ^ s[1] ^ s[2] ^ s[3]
-	return uint16(v) //nolint:gosec // 16 bits are what the id has room for
+	words := [5]uint64{
+		binary.LittleEndian.Uint64(partition[:8]), binary.LittleEndian.Uint64(partition[8:]),
+		binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[8:]),
+		uint64(rest[16]) | uint64(rest[17])<<8 | 34<<56,
+	}
+	// The state is in variables of its own, so that all of it stays in registers.
+	a, b, d, e := c.k0^0x736f6d6570736575, c.k1^0x646f72616e646f6d, c.k0^0x6c7967656e657261, c.k1^0x7465646279746573
+	for _, m := range words {
+		e ^= m
+		a, b, d, e = sipRound(a, b, d, e)
+		a, b, d, e = sipRound(a, b, d, e)
+		a ^= m
+	}
+	d ^= 0xff
+	for range 4 {
+		a, b, d, e = sipRound(a, b, d, e)
+	}
+	return uint16(a ^ b ^ d ^ e) //nolint:gosec // 16 bits are what the id has room for
 }
 
-// sip is the state of SipHash-2-4.
-type sip [4]uint64
-
-func (s *sip) word(m uint64) {
-	s[3] ^= m
-	s.round()
-	s.round()
-	s[0] ^= m
-}
-
-func (s *sip) round() {
-	s[0] += s[1]
-	s[1] = bits.RotateLeft64(s[1], 13) ^ s[0]
-	s[0] = bits.RotateLeft64(s[0], 32)
-	s[2] += s[3]
-	s[3] = bits.RotateLeft64(s[3], 16) ^ s[2]
-	s[0] += s[3]
-	s[3] = bits.RotateLeft64(s[3], 21) ^ s[0]
-	s[2] += s[1]
-	s[1] = bits.RotateLeft64(s[1], 17) ^ s[2]
-	s[2] = bits.RotateLeft64(s[2], 32)
+// sipRound is one round of SipHash.
+func sipRound(a, b, c, d uint64) (w, x, y, z uint64) {
+	a += b
+	b = bits.RotateLeft64(b, 13) ^ a
+	a = bits.RotateLeft64(a, 32)
+	c += d
+	d = bits.RotateLeft64(d, 16) ^ c
+	a += d
+	d = bits.RotateLeft64(d, 21) ^ a
+	c += b
+	b = bits.RotateLeft64(b, 17) ^ c
+	return a, b, bits.RotateLeft64(c, 32), d
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -60,6 +61,29 @@ func NewConn() *Conn {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// NewSpreadConn returns a Conn that sends each request to one of several servers at random: servers
+// has their addresses (host:port) by the host name that stands for them in URLs.
+func NewSpreadConn(servers map[string][]string) *Conn {
+	c := NewConn()
+	c.client.Transport = spread{c.client.Transport, servers}
+	return c
+}
+
+// spread chooses a server for each request.
+type spread struct {
+	http.RoundTripper
+	servers map[string][]string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s spread) RoundTrip(r *http.Request) (*http.Response, error) {
+	if all := s.servers[r.URL.Host]; len(all) > 0 {
+		r = r.Clone(r.Context())
+		r.URL.Host = all[rand.IntN(len(all))]
+	}
+	return s.RoundTripper.RoundTrip(r)
 }
 
 // Close closes idle connections.

@@ -44,6 +44,7 @@ type Ledger struct {
 	missed   int
 	delivers int
 	again    int
+	returned int
 }
 
 // entry is what is known of one message.
@@ -102,6 +103,7 @@ func (l *Ledger) Delivered(payload string, claimed time.Time) string {
 	case payload != Payload(id):
 		l.fault("%q was delivered with other bytes", id)
 	case e.settled && claimed.After(e.settledAt):
+		l.returned++
 		l.fault("%q was delivered to a claim sent %s after its settlement was acknowledged", id, claimed.Sub(e.settledAt))
 	}
 	l.delivers++
@@ -180,6 +182,8 @@ type Counts struct {
 	// Undelivered and Unsettled are acknowledged messages that got lost or stuck: always 0.
 	Undelivered int `json:"undelivered"`
 	Unsettled   int `json:"unsettled"`
+	// Returned counts deliveries to claims that were sent after the settlement was acknowledged: always 0.
+	Returned int `json:"returned"`
 	// Faults counts broken rules: always 0.
 	Faults int `json:"faults"`
 }
@@ -189,7 +193,7 @@ type Counts struct {
 func (l *Ledger) Close() (Counts, []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := Counts{Deliveries: l.delivers, Redeliveries: l.again}
+	c := Counts{Deliveries: l.delivers, Redeliveries: l.again, Returned: l.returned}
 	for id, e := range l.entries {
 		switch {
 		case !e.pushed:
@@ -226,6 +230,14 @@ func (l *Ledger) Deliveries(id string) int {
 		return e.deliveries
 	}
 	return 0
+}
+
+// Acked tells whether the push of a message was acknowledged.
+func (l *Ledger) Acked(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[id]
+	return e != nil && e.acked
 }
 
 // Total returns how many deliveries there were.

@@ -28,7 +28,12 @@ type load struct {
 	// dying is set just before the server is killed or stopped; a request that fails earlier is a
 	// fault. stopping is set before an orderly end, during which it may refuse requests too.
 	dying, stopping atomic.Bool
-	next            atomic.Int64
+	// faulty is set where servers and networks fail all the time: then a request that fails is no fault,
+	// its fate is unknown, and its worker goes on.
+	faulty bool
+	next   atomic.Int64
+	// requests and failures count the workers' steps.
+	requests, failures atomic.Int64
 }
 
 // sharedQueue is pushed to and consumed from by all three protocols.
@@ -40,10 +45,17 @@ func (l *load) run(ctx context.Context) (wait func()) {
 	loop := func(step func(context.Context, string) error, queues ...string) {
 		wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				if err := step(ctx, queues[i%len(queues)]); err != nil {
-					l.gone(err)
+				l.requests.Add(1)
+				err := l.once(ctx, step, queues[i%len(queues)])
+				if err == nil {
+					continue
+				}
+				l.gone(err)
+				if !l.faulty {
 					return
 				}
+				l.failures.Add(1)
+				time.Sleep(failurePause)
 			}
 		})
 	}
@@ -62,10 +74,33 @@ func (l *load) run(ctx context.Context) (wait func()) {
 	return wg.Wait
 }
 
+// Where servers fail all the time: how long a step may take, and how long its worker waits after a failure.
+const (
+	stepTimeout  = 8 * time.Second
+	failurePause = 20 * time.Millisecond
+)
+
+// once makes one step, which among failing servers ends by itself.
+func (l *load) once(ctx context.Context, step func(context.Context, string) error, queue string) error {
+	if !l.faulty {
+		return step(ctx, queue)
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	return step(ctx, queue)
+}
+
+// rejected tells whether an answer says for certain that nothing happened.
+func rejected(err error) bool {
+	a, refused := Refused(err)
+	return refused && (a.Status == 400 || a.Status == 404 || a.Status == 409 || isShutdown(a))
+}
+
 // gone notes a failed request, which is right only because the server was killed or stopped.
 func (l *load) gone(err error) {
 	a, refused := Refused(err)
 	switch {
+	case l.faulty && !(refused && a.Status < 408):
 	case refused && l.stopping.Load() && isShutdown(a):
 	case refused:
 		l.ledger.Fault("refused: %v", err)
@@ -97,7 +132,7 @@ func (l *load) push(ids []string, send func() error) error {
 	err := send()
 	if err == nil {
 		l.ledger.Pushed(ids...)
-	} else if _, refused := Refused(err); refused {
+	} else if rejected(err) {
 		l.ledger.NotPushed(ids...)
 	}
 	return err
@@ -141,13 +176,12 @@ var errBehind = errors.New("settled before")
 func (l *load) settle(ids []string, send func() (bool, error)) error {
 	l.ledger.Settling(ids...)
 	done, err := send()
-	_, refused := Refused(err)
 	switch {
 	case errors.Is(err, errBehind):
 		return nil
 	case err == nil && done:
 		l.ledger.Settled(ids...)
-	case err == nil || refused:
+	case err == nil || rejected(err):
 		l.ledger.NotSettled(ids...)
 	}
 	return err
@@ -282,7 +316,7 @@ func (l *load) cfAck(ctx context.Context, queue string, acks, ids []string, retr
 	l.ledger.Settling(ids...)
 	out, err := l.Cf.Ack(ctx, queue, acks, retries...)
 	if err != nil {
-		if _, refused := Refused(err); refused {
+		if rejected(err) {
 			l.ledger.NotSettled(ids...)
 		}
 		return err

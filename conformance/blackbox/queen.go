@@ -63,7 +63,8 @@ type QueenAcked struct {
 	Error                             *string
 }
 
-// Push stores messages. It fails unless every item was queued.
+// Push stores messages. It fails unless every item was queued, or buffered on the gateway's disk
+// while its database was away.
 func (q Queen) Push(ctx context.Context, items ...QueenItem) error {
 	parts := make([]string, len(items))
 	for i, item := range items {
@@ -76,7 +77,7 @@ func (q Queen) Push(ctx context.Context, items ...QueenItem) error {
 		return err
 	}
 	for i := range out {
-		if out[i].Status != "queued" {
+		if out[i].Status != "queued" && out[i].Status != "buffered" {
 			return &RefusedError{"push", a}
 		}
 	}

@@ -23,8 +23,10 @@ func updateLoadsFromManyBatches(b *bundle) {
 	for k, key := range keys {
 		for i := range int64([]int{200, 20, 300}[k]) {
 			first := 1 + i*span
+			states := []core.BatchState{core.BatchLeased, core.BatchWaiting, core.BatchEmpty}
 			n := core.Batch{
-				ID: i + 1, First: first, Last: first + span - 1, Pending: run(first+1, first+1+i%span/2), State: core.BatchState(random.IntN(3)),
+				State: states[random.IntN(3)],
+				ID: i + 1, First: first, Last: first + span - 1, Pending: run(first+1, first+1+i%span/2),
 				Until: b.now + core.Time(random.IntN(200)-100), Lease: leases[random.IntN(3)], Attempts: 1,
 			}
 			if n.State != core.BatchLeased {

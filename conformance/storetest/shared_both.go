@@ -36,7 +36,9 @@ func catalogIsCounted(b *bundle) {
 			require.NoError(b, err)
 		},
 		"a registration": func() { b.update(nil, register) },
-		"its end":        func() { b.update(nil, core.ChangeSet{Unregister: []core.RegistrationKey{{Queue: b.queue.ID, Group: "g"}}}) },
+		"its end": func() {
+			b.update(nil, core.ChangeSet{Unregister: []core.RegistrationKey{{Queue: b.queue.ID, Group: "g"}}})
+		},
 		"a deletion": func() {
 			q, _ := b.makeQueue("less", "0")
 			require.NoError(b, b.s.DeleteQueue(b.ctx, q.ID))

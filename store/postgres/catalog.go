@@ -217,7 +217,16 @@ func logTargets(l *core.LogState) []any {
 }
 
 const selectPartitions = "SELECT p.key, p.id, p.queue, p.name, p.ordinal, p.created_at, " + logColumns + `
-	FROM partitions p JOIN partition_logs l ON l.partition = p.key`
+	FROM partitions p` + logOfPartition
+
+// logOfPartition joins the log of p. The OFFSET keeps the planner from turning the join around, here and elsewhere: whatever the
+// statistics say, each row is looked up by its key.
+const logOfPartition = " CROSS JOIN LATERAL (SELECT * FROM partition_logs x WHERE x.partition = p.key OFFSET 0) l"
+
+// partitionsByName reads the wanted ones.
+const partitionsByName = "SELECT p.key, p.id, p.queue, p.name, p.ordinal, p.created_at, " + logColumns + `
+	FROM unnest($1::uuid[], $2::bytea[]) AS k(queue, name)
+	CROSS JOIN LATERAL (SELECT * FROM partitions x WHERE x.queue = k.queue AND x.name = k.name OFFSET 0) p` + logOfPartition
 
 func scanPartition(r pgx.Rows) (core.PartitionLog, error) {
 	var p core.PartitionLog
@@ -234,7 +243,7 @@ func existing(ctx context.Context, tx session, ps []core.Partition) (map[partiti
 		queues[i], names[i] = ps[i].Queue, []byte(ps[i].Name)
 	}
 	have, counts := map[partitionName]core.PartitionLog{}, map[uuid.UUID]int32{}
-	err := rows(ctx, tx, selectPartitions+` WHERE (p.queue, p.name) IN (SELECT * FROM unnest($1::uuid[], $2::bytea[]))`, func(r pgx.Rows) error {
+	err := rows(ctx, tx, partitionsByName, func(r pgx.Rows) error {
 		p, err := scanPartition(r)
 		have[partitionName{p.Queue, p.Name}] = p
 		return err

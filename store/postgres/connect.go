@@ -18,7 +18,8 @@ const connectTimeout = 5 * time.Second
 // plans are settings that make every statement look up what it wants by an index, once and for all. Otherwise the plan would
 // depend on what the statistics of a moment say of tables that are empty now and hold millions of rows a minute later.
 var plans = map[string]string{
-	"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off",
+	"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
+	"enable_material": "off", "enable_incremental_sort": "off", "jit": "off",
 }
 
 // poolConfig reads a URL. The schema may be named in its query.

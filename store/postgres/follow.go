@@ -26,7 +26,9 @@ const followCommits = `SELECT s.next, s.lost, s.version, c.changed_rows, c.queue
 	OR pg_snapshot_xmax($1::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot()) AS lost, version FROM catalog) s LEFT JOIN commits c ON ` + news
 
 // followLogs reads logs as they are now, which may be a little newer than the cursor.
-const followLogs = selectPartitions + " WHERE p.key IN (SELECT unnest(c.logs) FROM commits c WHERE " + news + ") ORDER BY p.key"
+const followLogs = "SELECT p.key, p.id, p.queue, p.name, p.ordinal, p.created_at, " + logColumns + `
+	FROM (SELECT DISTINCT unnest(c.logs) AS key FROM commits c WHERE ` + news + `) k
+	CROSS JOIN LATERAL (SELECT * FROM partitions x WHERE x.key = k.key OFFSET 0) p` + logOfPartition
 
 // Follow implements core.Shared.
 func (s *Store) Follow(ctx context.Context, since string) (out core.Followed, err error) {
@@ -105,7 +107,7 @@ func (s *Store) Leased(ctx context.Context, lease uuid.UUID) ([]core.RowKey, err
 	return collect(ctx, s, "leased", scanKey, selectLeased, id(lease))
 }
 
-const selectLeased = "SELECT partition, grp FROM batches WHERE lease = $1 AND state = 0 AND exclusive ORDER BY partition, grp"
+const selectLeased = "SELECT partition, grp FROM batches WHERE lease = $1 AND state < 1 AND exclusive"
 
 func scanKey(r pgx.Rows) (key core.RowKey, err error) {
 	var group []byte

@@ -168,6 +168,13 @@ func queueAppend(b *pgx.Batch, plan *placing.Plan) {
 	}
 }
 
+// updateLogs writes logs, which are locked.
+const updateLogs = `UPDATE partition_logs l SET start = x.start, head = x.head, head_at = x.head_at, start_messages = x.sm, start_bytes = x.sb,
+	start_created = x.sc, head_messages = x.hm, head_bytes = x.hb, head_created = x.hc
+	FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+	$9::bigint[], $10::bigint[]) AS x(partition, start, head, head_at, sm, sb, sc, hm, hb, hc)
+	CROSS JOIN LATERAL (SELECT ctid FROM partition_logs y WHERE y.partition = x.partition OFFSET 0) AS y(place) WHERE l.ctid = y.place`
+
 func queueLogs(b *pgx.Batch, plan *placing.Plan) {
 	c := newColumns(len(plan.Logs), 10)
 	i := 0
@@ -176,10 +183,7 @@ func queueLogs(b *pgx.Batch, plan *placing.Plan) {
 		c.set(i, int64(key), l.State.Start, l.State.Head, int64(l.State.HeadAt), st.Messages, st.Bytes, st.Created, ht.Messages, ht.Bytes, ht.Created)
 		i++
 	}
-	b.Queue(`UPDATE partition_logs l SET start = x.start, head = x.head, head_at = x.head_at, start_messages = x.sm, start_bytes = x.sb,
-		start_created = x.sc, head_messages = x.hm, head_bytes = x.hb, head_created = x.hc
-		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-		$9::bigint[], $10::bigint[]) AS x(partition, start, head, head_at, sm, sb, sc, hm, hb, hc) WHERE l.partition = x.partition`, c.args()...)
+	b.Queue(updateLogs, c.args()...)
 }
 
 // columns are arrays for unnest.
@@ -334,8 +338,8 @@ func bodies(ctx context.Context, q querier, key core.PartitionKey, parts []wante
 	}
 	var out []core.Message
 	err := rows(ctx, q, `SELECT s.first, substring(s.body FROM x.at::int FOR x.n::int)
-		FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS x(first, at, n) JOIN segments s ON s.partition = $1 AND s.first = x.first
-		ORDER BY s.first`, func(r pgx.Rows) error {
+		FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS x(first, at, n)
+		CROSS JOIN LATERAL (SELECT * FROM segments y WHERE y.partition = $1 AND y.first = x.first OFFSET 0) s`, func(r pgx.Rows) error {
 		var first int64
 		var body []byte
 		if err := r.Scan(&first, &body); err != nil {

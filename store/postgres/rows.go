@@ -11,8 +11,9 @@ import (
 
 const selectRows = `SELECT f.partition, f.grp, f.moved, f."offset", f.retries, f.last_turn, f.next_batch, f.before_messages,
 	f.before_bytes, f.before_created, f.moved_at, ` + logColumns + `
-	FROM unnest($1::bigint[], $2::bytea[]) AS k(partition, grp) JOIN frontiers f ON f.partition = k.partition AND f.grp = k.grp
-	JOIN partition_logs l ON l.partition = f.partition`
+	FROM unnest($1::bigint[], $2::bytea[]) AS k(partition, grp)
+	CROSS JOIN LATERAL (SELECT * FROM frontiers x WHERE x.partition = k.partition AND x.grp = k.grp OFFSET 0) f
+	CROSS JOIN LATERAL (SELECT * FROM partition_logs x WHERE x.partition = f.partition OFFSET 0) l`
 
 const batchColumns = `b.partition, b.grp, b.id, b.first, b.last, b.pending, b.state, b.attempts, b.turn, b.turn_at, b.redraw, b.lease,
 	b.exclusive, b.protocol, b.until, b.held_messages, b.held_bytes, b.held_created, b.covered_messages, b.covered_bytes, b.covered_created`
@@ -39,11 +40,11 @@ const selectMany = `WITH k AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $
 		ORDER BY x.served, x.first, x.id LIMIT k.due)) b`
 
 // selectRest sums up the batches of rows other than those given.
-const selectRest = `SELECT b.partition, b.grp, coalesce(min(nullif(b.until, 0)), 0), coalesce(sum(b.held_messages) FILTER (WHERE b.state = 0), 0)::bigint,
-	coalesce(sum(b.held_messages) FILTER (WHERE b.state = 1), 0)::bigint
-	FROM unnest($1::bigint[], $2::bytea[]) AS k(partition, grp) JOIN batches b ON b.partition = k.partition AND b.grp = k.grp
-	WHERE b.state < 2 AND NOT EXISTS (SELECT FROM unnest($3::bigint[], $4::bytea[], $5::bigint[]) AS p(partition, grp, id)
-	WHERE p.partition = b.partition AND p.grp = b.grp AND p.id = b.id) GROUP BY b.partition, b.grp`
+const selectRest = `SELECT k.partition, k.grp, coalesce(r.until, 0), coalesce(r.leased, 0)::bigint, coalesce(r.waiting, 0)::bigint
+	FROM unnest($1::bigint[], $2::bytea[]) AS k(partition, grp) CROSS JOIN LATERAL (SELECT min(nullif(b.until, 0)) AS until,
+	sum(b.held_messages) FILTER (WHERE b.state = 0) AS leased, sum(b.held_messages) FILTER (WHERE b.state = 1) AS waiting
+	FROM batches b WHERE b.partition = k.partition AND b.grp = k.grp AND b.state < 2 AND (b.partition, b.grp, b.id) NOT IN
+	(SELECT * FROM unnest($3::bigint[], $4::bytea[], $5::bigint[]))) r`
 
 // queueReads reads the rows that were asked for; those that were not locked are left out when the answers come.
 func (u *update) queueReads(b *pgx.Batch, requests []core.RowRequest) {
@@ -152,7 +153,9 @@ func (u *update) loadMany(many []*core.RowRequest) error {
 	}, k.partitions, k.groups, nonNil(picked.partitions), nonNil(picked.groups), nonNil(ids))
 }
 
-func compareBatches(a, b core.Batch) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.ID, b.ID)) }
+func compareBatches(a, b core.Batch) int {
+	return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.ID, b.ID))
+}
 
 func scanRow(r pgx.Rows, row *core.Row, more ...any) error {
 	var group []byte

@@ -16,16 +16,17 @@ const needsResolving = "(state = 0 OR state = 1 AND redraw)"
 // NextDue implements core.Sweeping. Each part is the first entry of an index.
 func (s *Store) NextDue(ctx context.Context) (schedule, lease, expiry core.Time, err error) {
 	const op = "next due"
-	_, err = collect(ctx, s, op, func(r pgx.Rows) (bool, error) { return true, r.Scan(&schedule, &lease, &expiry) }, `SELECT coalesce((SELECT min(due) FROM schedule), 0), coalesce((SELECT min(until) FROM batches WHERE `+needsResolving+`), 0),
-		coalesce((SELECT min(expires) FROM segments WHERE expires <> 0), 0)`)
+	_, err = collect(ctx, s, op, func(r pgx.Rows) (bool, error) { return true, r.Scan(&schedule, &lease, &expiry) }, `SELECT coalesce((SELECT due FROM schedule ORDER BY due, seq LIMIT 1), 0),
+		coalesce((SELECT until FROM batches WHERE `+needsResolving+` ORDER BY until LIMIT 1), 0),
+		coalesce((SELECT expires FROM segments WHERE expires <> 0 ORDER BY expires LIMIT 1), 0)`)
 	return schedule, lease, expiry, err
 }
 
 // Expired implements core.Sweeping. The rows come by their earliest time.
 func (s *Store) Expired(ctx context.Context, now core.Time, limit int) ([]core.RowKey, error) {
 	const op = "expired"
-	return collect(ctx, s, op, scanKey, "SELECT partition, grp FROM batches WHERE "+needsResolving+` AND until <= $1 GROUP BY partition, grp
-		ORDER BY min(until), partition, grp LIMIT $2`, int64(now), limited(limit))
+	return collect(ctx, s, op, scanKey, "SELECT partition, grp FROM (SELECT partition, grp, until FROM batches WHERE "+needsResolving+` AND until <= $1
+		ORDER BY until OFFSET 0) b GROUP BY partition, grp ORDER BY min(until), partition, grp LIMIT $2`, int64(now), limited(limit))
 }
 
 func (s *Store) refs(ctx context.Context, op, where string, args ...any) ([]core.SegmentRef, error) {
@@ -65,11 +66,14 @@ func (s *Store) DeleteSegments(ctx context.Context, _ core.Time, remove, expirie
 		t.changed.logs = keys
 		b := t.final
 		b.Queue("SELECT FROM partition_logs WHERE partition = ANY($1) ORDER BY partition FOR NO KEY UPDATE", keys)
-		b.Queue(`UPDATE segments s SET expires = k.expires FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS k(partition, first, last, expires)
-			WHERE s.partition = k.partition AND s.first = k.first`, kept.args()...)
-		b.Queue(`WITH gone AS (DELETE FROM segments s USING unnest($1::bigint[], $2::bigint[]) AS k(partition, first)
-			WHERE s.partition = k.partition AND s.first = k.first RETURNING s.partition, s.first, s.count)
-			DELETE FROM sources s USING gone g WHERE s.partition = g.partition AND s."offset" >= g.first AND s."offset" < g.first + g.count`,
+		b.Queue(`UPDATE segments s SET expires = k.expires FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
+			AS k(partition, first, last, expires) CROSS JOIN LATERAL (SELECT ctid FROM segments y WHERE y.partition = k.partition
+			AND y.first = k.first OFFSET 0) AS y(place) WHERE s.ctid = y.place`, kept.args()...)
+		b.Queue(`WITH gone AS (DELETE FROM segments s USING unnest($1::bigint[], $2::bigint[]) AS k(partition, first) CROSS JOIN LATERAL
+			(SELECT ctid FROM segments y WHERE y.partition = k.partition AND y.first = k.first OFFSET 0) AS y(place)
+			WHERE s.ctid = y.place RETURNING s.partition, s.first, s.count)
+			DELETE FROM sources s USING gone g CROSS JOIN LATERAL (SELECT ctid FROM sources y WHERE y.partition = g.partition
+			AND y."offset" >= g.first AND y."offset" < g.first + g.count OFFSET 0) AS y(place) WHERE s.ctid = y.place`,
 			gone[0], gone[1])
 		// The old start bounds the search: what was deleted long ago may still lie in the index as dead entries.
 		b.Queue(`UPDATE partition_logs l SET start = coalesce(n.first, l.head + 1),

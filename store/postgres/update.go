@@ -123,13 +123,17 @@ func keyArrays(list []core.RowRequest, must bool) (partitions []int64, groups []
 }
 
 // A row that does not exist cannot be locked, so it is made first; the key share keeps its partition from being deleted.
-const makeRows = `INSERT INTO frontiers (partition, grp) SELECT k.partition, k.grp
-	FROM unnest($1::bigint[], $2::bytea[]) AS k(partition, grp) JOIN partition_logs l ON l.partition = k.partition
-	WHERE NOT EXISTS (SELECT FROM frontiers f WHERE f.partition = k.partition AND f.grp = k.grp)
-	ORDER BY k.partition, k.grp FOR KEY SHARE OF l ON CONFLICT DO NOTHING`
+const makeRows = `INSERT INTO frontiers (partition, grp) SELECT k.partition, k.grp FROM unnest($1::bigint[], $2::bytea[]) AS k(partition, grp)
+	CROSS JOIN LATERAL (SELECT FROM partition_logs x WHERE x.partition = k.partition FOR KEY SHARE) l
+	WHERE NOT EXISTS (SELECT FROM frontiers f WHERE f.partition = k.partition AND f.grp = k.grp OFFSET 0) ON CONFLICT DO NOTHING`
 
-const lockRows = `SELECT f.partition, f.grp FROM frontiers f JOIN unnest($1::bigint[], $2::bytea[]) AS k(partition, grp)
-	ON f.partition = k.partition AND f.grp = k.grp ORDER BY f.partition, f.grp FOR UPDATE OF f`
+// lockRows takes the rows one by one, in the order of the arrays.
+const (
+	lockRows = `SELECT f.partition, f.grp FROM unnest($1::bigint[], $2::bytea[]) AS k(partition, grp) CROSS JOIN LATERAL
+	(SELECT x.partition, x.grp FROM frontiers x WHERE x.partition = k.partition AND x.grp = k.grp FOR UPDATE) f`
+	lockFreeRows = `SELECT f.partition, f.grp FROM unnest($1::bigint[], $2::bytea[]) AS k(partition, grp) CROSS JOIN LATERAL
+	(SELECT x.partition, x.grp FROM frontiers x WHERE x.partition = k.partition AND x.grp = k.grp FOR UPDATE SKIP LOCKED) f`
+)
 
 // queueLocks locks the rows that must be and those that may be. Nothing that they protect is read in the same statement.
 func (u *update) queueLocks(b *pgx.Batch, requests []core.RowRequest) {
@@ -156,7 +160,7 @@ func (u *update) queueLocks(b *pgx.Batch, requests []core.RowRequest) {
 		b.Queue(lockRows, mustKeys, mustGroups).Query(locked)
 	}
 	if len(mayKeys) > 0 {
-		b.Queue(lockRows+" SKIP LOCKED", mayKeys, mayGroups).Query(locked)
+		b.Queue(lockFreeRows, mayKeys, mayGroups).Query(locked)
 	}
 }
 

@@ -100,12 +100,13 @@ func queueRows(b *pgx.Batch, changes []*rowChange) {
 		}
 	}
 	if len(cleared.partitions) > 0 {
-		b.Queue(`DELETE FROM batches b USING unnest($1::bigint[], $2::bytea[]) AS k(partition, grp)
-			WHERE b.partition = k.partition AND b.grp = k.grp`, cleared.partitions, cleared.groups)
+		b.Queue(`DELETE FROM batches b USING unnest($1::bigint[], $2::bytea[]) AS k(partition, grp) CROSS JOIN LATERAL
+			(SELECT ctid FROM batches y WHERE y.partition = k.partition AND y.grp = k.grp OFFSET 0) AS y(place) WHERE b.ctid = y.place`, cleared.partitions, cleared.groups)
 	}
 	if len(ids) > 0 {
-		b.Queue(`DELETE FROM batches b USING unnest($1::bigint[], $2::bytea[], $3::bigint[]) AS k(partition, grp, id)
-			WHERE b.partition = k.partition AND b.grp = k.grp AND b.id = k.id`, deleted.partitions, deleted.groups, ids)
+		b.Queue(`DELETE FROM batches b USING unnest($1::bigint[], $2::bytea[], $3::bigint[]) AS k(partition, grp, id) CROSS JOIN LATERAL
+			(SELECT ctid FROM batches y WHERE y.partition = k.partition AND y.grp = k.grp AND y.id = k.id OFFSET 0) AS y(place)
+			WHERE b.ctid = y.place`, deleted.partitions, deleted.groups, ids)
 	}
 	queueFrontiers(b, moved)
 	plain.queue(b)
@@ -139,7 +140,8 @@ func queueFrontiers(b *pgx.Batch, moved []*rowChange) {
 	b.Queue(`UPDATE frontiers f SET moved = x.moved, "offset" = x.o, retries = x.r, last_turn = x.t, next_batch = x.n, before_messages = x.bm,
 		before_bytes = x.bb, before_created = x.bc, moved_at = x.at FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
 		$5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::boolean[])
-		AS x(o, r, t, n, bm, bb, bc, at, partition, grp, moved) WHERE f.partition = x.partition AND f.grp = x.grp`,
+		AS x(o, r, t, n, bm, bb, bc, at, partition, grp, moved) CROSS JOIN LATERAL
+		(SELECT ctid FROM frontiers y WHERE y.partition = x.partition AND y.grp = x.grp OFFSET 0) AS y(place) WHERE f.ctid = y.place`,
 		c.args(k.partitions, k.groups, exists)...)
 }
 
@@ -205,8 +207,8 @@ func queuePurge(b *pgx.Batch, now core.Time, purged map[core.PartitionKey]core.L
 		b.Queue("DELETE FROM "+table+" WHERE partition = ANY($1)", c[0])
 	}
 	b.Queue(`UPDATE frontiers f SET "offset" = x.head, before_messages = x.m, before_bytes = x.b, before_created = x.c, moved_at = $6
-		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS x(partition, head, m, b, c)
-		WHERE f.partition = x.partition AND f.moved`, c.args(int64(now))...)
+		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS x(partition, head, m, b, c) CROSS JOIN LATERAL
+		(SELECT ctid FROM frontiers y WHERE y.partition = x.partition AND y.moved OFFSET 0) AS y(place) WHERE f.ctid = y.place`, c.args(int64(now))...)
 }
 
 func queueRemovals(b *pgx.Batch, c *core.ChangeSet) {
@@ -215,8 +217,9 @@ func queueRemovals(b *pgx.Batch, c *core.ChangeSet) {
 		for i, key := range c.FreeSources {
 			partitions[i], sources[i] = int64(key.Partition), []byte(key.SourceID)
 		}
-		b.Queue(`DELETE FROM sources s USING unnest($1::bigint[], $2::bytea[]) AS k(partition, source_id)
-			WHERE s.partition = k.partition AND s.source_id = k.source_id`, partitions, sources)
+		b.Queue(`DELETE FROM sources s USING unnest($1::bigint[], $2::bytea[]) AS k(partition, source_id) CROSS JOIN LATERAL
+			(SELECT ctid FROM sources y WHERE y.partition = k.partition AND y.source_id = k.source_id OFFSET 0) AS y(place)
+			WHERE s.ctid = y.place`, partitions, sources)
 	}
 	if len(c.Unschedule) > 0 {
 		b.Queue("DELETE FROM schedule WHERE seq = ANY($1)", c.Unschedule)
@@ -229,8 +232,8 @@ func queueRemovals(b *pgx.Batch, c *core.ChangeSet) {
 		for i, key := range c.Unregister {
 			queues[i], groups[i] = key.Queue, []byte(key.Group)
 		}
-		b.Queue(`DELETE FROM registrations r USING unnest($1::uuid[], $2::bytea[]) AS k(queue, grp)
-			WHERE r.queue = k.queue AND r.grp = k.grp`, queues, groups)
+		b.Queue(`DELETE FROM registrations r USING unnest($1::uuid[], $2::bytea[]) AS k(queue, grp) CROSS JOIN LATERAL
+			(SELECT ctid FROM registrations y WHERE y.queue = k.queue AND y.grp = k.grp OFFSET 0) AS y(place) WHERE r.ctid = y.place`, queues, groups)
 	}
 }
 
@@ -328,7 +331,8 @@ func queueRecords(b *pgx.Batch, now core.Time, list []core.Record) {
 		to[0], to[1] = append(to[0], []byte(key.kind)), append(to[1], []byte(key.name))
 	}
 	if len(deleted[0]) > 0 {
-		b.Queue(`DELETE FROM records r USING unnest($1::bytea[], $2::bytea[]) AS k(kind, name) WHERE r.kind = k.kind AND r.name = k.name`,
+		b.Queue(`DELETE FROM records r USING unnest($1::bytea[], $2::bytea[]) AS k(kind, name) CROSS JOIN LATERAL
+			(SELECT ctid FROM records y WHERE y.kind = k.kind AND y.name = k.name OFFSET 0) AS y(place) WHERE r.ctid = y.place`,
 			deleted[0], deleted[1])
 	}
 	if len(values) > 0 {

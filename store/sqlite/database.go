@@ -174,7 +174,7 @@ func (d *database) close() error {
 
 // exec runs a statement on the writing connection. Only one goroutine may write at a time.
 func (d *database) exec(query string, args ...any) error {
-	s, err := d.prepared(query)
+	s, err := d.prepared(query) //nolint:sqlclosecheck // it stays prepared, close does
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (d *database) exec(query string, args ...any) error {
 
 // returning is exec for a statement that tells of the rows it changed.
 func (d *database) returning(query string, scan func(*sql.Rows) error, args ...any) error {
-	s, err := d.prepared(query)
+	s, err := d.prepared(query) //nolint:sqlclosecheck // it stays prepared, close does
 	if err != nil {
 		return err
 	}

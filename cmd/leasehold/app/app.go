@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/adapters/admin"
+	"github.com/leasehold/leasehold/adapters/cfqueues"
 	"github.com/leasehold/leasehold/adapters/querator"
 	"github.com/leasehold/leasehold/core"
 	"github.com/leasehold/leasehold/store"
@@ -46,6 +47,8 @@ type App struct {
 	failed  chan error
 	ending  atomic.Bool
 	servers []*server
+	// tokens are those of the Cloudflare Queues listener.
+	tokens *cfqueues.Tokens
 }
 
 // New prepares a server of a valid configuration; Run starts it.
@@ -116,21 +119,32 @@ func (a *App) start(ctx context.Context, done *steps) error {
 	var ctl *control
 	if a.cfg.ControlAddr != Off {
 		adjustable := newAdjustableClock(clock)
+		a.cfg.stand(adjustable)
 		clock, ctl = adjustable, &control{clock: adjustable}
 	}
-	engine, err := core.New(ctx, observe.Wrap(s, observe.Options{Recorder: a.metrics, Logger: a.log, Now: time.Now}),
-		core.Options{Clock: clock, Logger: a.log, Observer: a.metrics, SourceID: querator.SourceID})
+	desk, err := a.openDesk(clock, done)
+	if err != nil {
+		return err
+	}
+	engine, err := core.New(ctx, observe.Wrap(a.cfg.seal(s, a.log), observe.Options{Recorder: a.metrics, Logger: a.log, Now: time.Now}),
+		core.Options{Clock: clock, Logger: a.log, Observer: observers{a.metrics, desk.meter}, SourceID: querator.SourceID, SweepEvery: a.cfg.SweepEvery})
 	if err != nil {
 		return fmt.Errorf("start engine: %w", err)
 	}
 	// Should a later part fail to start, the engine must end before the store.
 	done.push("end engine", engineTimeout, engine.Shutdown)
+	if err := a.openTokens(ctx, engine); err != nil {
+		return err
+	}
+	if err := desk.start(ctx, a, engine, clock, done); err != nil {
+		return err
+	}
 	a.metrics.watch(engine.Gauges, engine.Now, time.Now)
 
 	if err := a.startAdmin(ctx, done, engine, ctl); err != nil {
 		return err
 	}
-	return a.startProtocols(ctx, done, engine)
+	return a.startProtocols(ctx, done, engine, desk)
 }
 
 // startAdmin opens the listeners that must outlive the protocols', so that the
@@ -143,7 +157,7 @@ func (a *App) startAdmin(ctx context.Context, done *steps, engine *core.Engine, 
 		return engine.Ready(ctx)
 	}
 	specs := []spec{{"admin", "admin-addr", a.cfg.AdminAddr, admin.New(admin.Options{
-		Ready: ready, Metrics: a.metrics.handler(), Token: a.cfg.AdminToken,
+		Ready: ready, Metrics: a.metrics.handler(), Token: a.cfg.AdminToken, Tokens: a.tokens,
 		Logger: a.log, Now: time.Now, Observer: a.metrics,
 	})}}
 	if ctl != nil {
@@ -164,8 +178,8 @@ func (a *App) startAdmin(ctx context.Context, done *steps, engine *core.Engine, 
 
 // startProtocols opens the protocols' listeners. Their end has three parts:
 // nobody new is let in, whoever waits is answered, and the answers are sent.
-func (a *App) startProtocols(ctx context.Context, done *steps, engine *core.Engine) error {
-	group, err := a.open(ctx, a.protocols(engine))
+func (a *App) startProtocols(ctx context.Context, done *steps, engine *core.Engine, desk *desk) error {
+	group, err := a.open(ctx, a.protocols(engine, desk))
 	if err != nil {
 		return err
 	}

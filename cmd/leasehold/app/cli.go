@@ -29,6 +29,7 @@ var Version = ""
 type cli struct {
 	Serve   serveCmd      `cmd:"" help:"Run the server."`
 	Bench   bench.Command `cmd:"" help:"Measure a server."`
+	Token   tokenCmd      `cmd:"" help:"Make, list and revoke tokens of a running server."`
 	Version versionCmd    `cmd:"" help:"Print the version."`
 }
 
@@ -62,6 +63,9 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 	if len(args) > 0 && args[0] == "bench" {
 		return bench.Main(args[1:], stdout, stderr)
 	}
+	if len(args) > 0 && args[0] == "token" {
+		return tokenMain(args[1:], stdout, stderr)
+	}
 	cmd, cfg, err := parse(args, stdout, stderr)
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "leasehold:", err)
@@ -72,6 +76,7 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 		return exitOK
 	}
 	logger := newLogger(cfg, stderr)
+	cfg.Originals.log(context.Background(), logger)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	// After the first signal the second one ends the process at once.
@@ -88,9 +93,10 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 func parse(args []string, stdout, stderr io.Writer) (string, Config, error) {
 	var c cli
 	file := &fileResolver{}
+	theirs := readOriginals(file)
 	parser, err := kong.New(&c, kong.Name("leasehold"),
 		kong.Description("One core of leased batches behind the Queen, Querator and Cloudflare Queues protocols."),
-		kong.Writers(stdout, stderr), kong.Exit(func(n int) { panic(exit(n)) }), kong.Resolvers(file),
+		kong.Writers(stdout, stderr), kong.Exit(func(n int) { panic(exit(n)) }), kong.Resolvers(theirs, file),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {
 		return "", Config{}, err
@@ -107,7 +113,9 @@ func parse(args []string, stdout, stderr io.Writer) (string, Config, error) {
 	cfg := c.Serve.Options
 	if ctx.Command() == "serve" {
 		cfg.fromEnvironment()
-		err = cfg.Check()
+		if err = theirs.secrets(&cfg); err == nil {
+			err = cfg.Check()
+		}
 	}
 	return ctx.Command(), cfg, err
 }
@@ -177,8 +185,8 @@ func (f *fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (
 // flagNames lists the flags that a file may set.
 func flagNames() []string {
 	var names []string
-	for f := range reflect.TypeFor[Config]().Fields() {
-		if f.Tag.Get("kong") != "-" {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		if f.Tag.Get("kong") != "-" && !f.Anonymous {
 			names = append(names, flagName(f))
 		}
 	}

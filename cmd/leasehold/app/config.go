@@ -43,6 +43,12 @@ type Config struct {
 
 	// AdminToken is read from the environment alone (EnvAdminToken).
 	AdminToken string `kong:"-"`
+
+	QueenConfig      `embed:""`
+	CfqueuesConfig   `embed:""`
+	EncryptionConfig `embed:""`
+	ControlConfig    `embed:""`
+	SpoolConfig      `embed:""`
 }
 
 // DefaultConfig returns what "leasehold serve" without flags, environment and
@@ -53,6 +59,7 @@ func DefaultConfig() Config {
 		QueenAddr: "127.0.0.1:6632", QueratorAddr: []string{"127.0.0.1:2319"}, CfqueuesAddr: "127.0.0.1:8790",
 		AdminAddr: "127.0.0.1:8400", ControlAddr: Off,
 		LogFormat: "text", LogLevel: "info", MetricsQueues: 100,
+		QueenConfig: defaultQueenConfig(), CfqueuesConfig: defaultCfqueuesConfig(), SpoolConfig: defaultSpoolConfig(),
 	}
 }
 
@@ -94,6 +101,13 @@ func (c *Config) Check() error {
 		}
 	} else if err != nil {
 		return err
+	}
+	if len(problems) == 0 {
+		problems = append(problems, c.checkQueen()...)
+		problems = append(problems, c.checkCfqueues()...)
+		if _, err := c.ring(); err != nil {
+			problems = append(problems, err)
+		}
 	}
 	if len(problems) == 0 {
 		problems = append(problems, c.checkExposure()...)
@@ -149,11 +163,13 @@ func (c *Config) checkExposure() []error {
 			refuse(flag, addr, "no authentication is configured, so this needs --insecure")
 		}
 	}
-	open("queen-addr", c.QueenAddr)
+	if auth := c.queenAuth(); !auth.Enabled() {
+		open("queen-addr", c.QueenAddr)
+	}
 	for _, s := range c.QueratorAddr {
 		open("querator-addr", splitFamily(s).addr)
 	}
-	open("cfqueues-addr", c.CfqueuesAddr)
+	// The tokens of Cloudflare Queues are in the store: App.openTokens looks at its address.
 	if c.AdminAddr != Off && !c.Insecure && c.AdminToken == "" && !loopback(c.AdminAddr) {
 		refuse("admin-addr", c.AdminAddr, "set "+EnvAdminToken+" or give --insecure")
 	}
@@ -181,4 +197,6 @@ func loopback(addr string) bool {
 // fromEnvironment fills in what comes from the environment alone.
 func (c *Config) fromEnvironment() {
 	c.AdminToken = os.Getenv(EnvAdminToken)
+	c.CfqueuesToken = os.Getenv(EnvCfqueuesToken)
+	c.readKeys()
 }

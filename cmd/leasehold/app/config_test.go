@@ -92,7 +92,7 @@ func TestAllProblemsAreToldAtOnce(t *testing.T) {
 
 func TestListenersThatOthersCanReachNeedAuthentication(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "203.0.113.9:80"} {
-		for _, flag := range []string{"queen-addr", "querator-addr", "cfqueues-addr", "admin-addr"} {
+		for _, flag := range []string{"queen-addr", "querator-addr", "admin-addr"} {
 			_, err := parsed("serve", "--"+flag, addr)
 			require.ErrorContains(t, err, "--"+flag+": "+addr+" is not a loopback address", "%s %s", flag, addr)
 			_, err = parsed("serve", "--insecure", "--"+flag, addr)

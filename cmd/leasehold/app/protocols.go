@@ -12,15 +12,14 @@ import (
 )
 
 // protocols lists the protocols' listeners.
-func (a *App) protocols(engine *core.Engine) []spec {
+func (a *App) protocols(engine *core.Engine, desk *desk) []spec {
 	specs := make([]spec, 0, 2+len(a.cfg.QueratorAddr))
+	options := a.cfg.queenOptions()
+	options.Logger, options.Now, options.Observer = a.log, time.Now, a.metrics
+	options.Meter, options.Maintenance = desk.meter, desk.maintenance
 	specs = append(specs,
-		spec{"queen", "queen-addr", a.cfg.QueenAddr, queen.New(engine, queen.Options{
-			Logger: a.log, Now: time.Now, Observer: a.metrics,
-		})},
-		spec{"cfqueues", "cfqueues-addr", a.cfg.CfqueuesAddr, cfqueues.New(engine, cfqueues.Options{
-			Logger: a.log, Now: time.Now, Observer: a.metrics,
-		})})
+		spec{"queen", "queen-addr", a.cfg.QueenAddr, queen.New(engine, options)},
+		spec{"cfqueues", "cfqueues-addr", a.cfg.CfqueuesAddr, cfqueues.New(engine, a.cfqueuesOptions())})
 	for _, s := range a.cfg.QueratorAddr {
 		e := splitFamily(s)
 		// The family was checked with the rest of the configuration.

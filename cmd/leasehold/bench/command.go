@@ -22,6 +22,8 @@ type Command struct {
 	Run     runCmd     `cmd:"" default:"withargs" help:"Measure loads next to their floors."`
 	Restart restartCmd `cmd:"" help:"Measure a start on a full store: time until ready, memory per waiting message."`
 	Parked  parkedCmd  `cmd:"" help:"Measure many parked long polls: memory per poll, idle CPU, whom a push wakes."`
+	Bars    barsCmd    `cmd:"" help:"Measure all that the embedded store is held to, and say what is reached."`
+	Failing failingCmd `cmd:"" help:"Measure what a queue leaves in the store when all deliveries fail: rows per message."`
 	Floor   floorCmd   `cmd:"" hidden:"" help:"Serve the HTTP floor; started by the others."`
 }
 
@@ -106,6 +108,10 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 		err = c.Restart.run(ctx, stdout, stderr)
 	case "parked":
 		err = c.Parked.run(ctx, stdout, stderr)
+	case "bars":
+		err = c.Bars.run(ctx, stdout, stderr)
+	case "failing":
+		err = c.Failing.run(ctx, stdout, stderr)
 	default:
 		err = c.Run.run(ctx, stdout, stderr)
 	}

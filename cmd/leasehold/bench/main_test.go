@@ -135,6 +135,10 @@ func TestWrongUse(t *testing.T) {
 		"protobuf to Queen": {"--spawn", "--encoding", "protobuf", "--no-floors"},
 		"restart":           {"restart", "--messages", "1"},
 		"parked":            {"parked", "--polls", "0"},
+		"failing":           {"failing", "--messages", "1"},
+		"failing batch":     {"failing", "--protocol", "cfqueues", "--batch", "101"},
+		"bars":              {"bars", "--runs", "0"},
+		"no such bar":       {"bars", "--only", "nonsense"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := run(t, args...)
@@ -165,6 +169,41 @@ func TestRestart(t *testing.T) {
 	require.Greater(t, r["ready_seconds"], 0.0)
 	require.Greater(t, r["store_bytes"], 2000*100.0)
 	require.Greater(t, r["rss_touched_bytes"], 0.0)
+}
+
+func TestFailing(t *testing.T) {
+	for _, protocol := range []string{"querator", "cfqueues"} {
+		code, stdout, stderr := run(t, "failing", "--protocol", protocol, "--messages", "2000", "--clients", "8", "--seconds", "0.3", "--json", "--scratch", t.TempDir())
+		require.Zero(t, code, stderr)
+		var r struct {
+			Failed       float64
+			WaitingAgain float64 `json:"waiting_again"`
+			BatchRows    float64 `json:"batch_rows"`
+			Ratio        float64 `json:"rows_per_message"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+		require.Positive(t, r.Failed)
+		require.Positive(t, r.WaitingAgain)
+		require.LessOrEqual(t, r.WaitingAgain, 2000.0)
+		require.Positive(t, r.BatchRows)
+		require.InDelta(t, r.BatchRows/r.WaitingAgain, r.Ratio, 1e-9)
+	}
+}
+
+func TestBars(t *testing.T) {
+	for _, only := range []string{"bytes written", "delay", "CPU with 100 partitions, of 1, push", "rows per message"} {
+		_, stdout, stderr := run(t, "bars", "--only", only, "--runs", "1", "--seconds", "0.2", "--warmup", "50ms", "--backlog", "1000", "--json", "--scratch", t.TempDir())
+		var r []struct {
+			Bar             string
+			Measured, Limit float64
+			Reached         bool
+		}
+		require.NoError(t, json.Unmarshal([]byte(stdout), &r), stderr)
+		require.Len(t, r, 1)
+		require.Contains(t, r[0].Bar, only)
+		require.Positive(t, r[0].Measured)
+		require.Positive(t, r[0].Limit)
+	}
 }
 
 func TestParked(t *testing.T) {

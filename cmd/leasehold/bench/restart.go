@@ -56,25 +56,32 @@ type restartResult struct {
 	BytesPerMessage float64 `json:"bytes_per_waiting_message"`
 }
 
-func (r *restartCmd) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	if r.Messages < 2*r.Partitions || r.Partitions < 1 || r.Batch < 1 || r.Batch > 1000 || r.Clients < 1 || r.Runs < 1 || r.Payload < 2 {
-		return usagef("want at least 1 of everything, two messages per partition, and at most 1000 messages per push")
-	}
-	scratch, err := os.MkdirTemp(r.Scratch, "leasehold-bench-")
+func (r *restartCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
+	out, err := r.result(ctx, stderr)
 	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	m := &restart{cmd: r, log: stderr, out: restartResult{Messages: r.Messages, Partitions: r.Partitions, Batch: r.Batch}}
-	if err := m.measure(ctx, filepath.Join(scratch, "full"), filepath.Join(scratch, "control")); err != nil {
 		return err
 	}
 	if r.JSON {
 		e := json.NewEncoder(stdout)
 		e.SetIndent("", "  ")
-		return e.Encode(m.out)
+		return e.Encode(out)
 	}
-	return m.out.print(stdout)
+	return out.print(stdout)
+}
+
+// result measures; log is told how it goes.
+func (r *restartCmd) result(ctx context.Context, log io.Writer) (out restartResult, err error) {
+	if r.Messages < 2*r.Partitions || r.Partitions < 1 || r.Batch < 1 || r.Batch > 1000 || r.Clients < 1 || r.Runs < 1 || r.Payload < 2 {
+		return out, usagef("want at least 1 of everything, two messages per partition, and at most 1000 messages per push")
+	}
+	scratch, err := os.MkdirTemp(r.Scratch, "leasehold-bench-")
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	m := &restart{cmd: r, log: log, out: restartResult{Messages: r.Messages, Partitions: r.Partitions, Batch: r.Batch}}
+	err = m.measure(ctx, filepath.Join(scratch, "full"), filepath.Join(scratch, "control"))
+	return m.out, err
 }
 
 // restart is one run of the command.

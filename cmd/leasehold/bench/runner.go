@@ -43,34 +43,42 @@ type target struct {
 }
 
 // run measures all loads and writes the report.
-func (r *runCmd) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	loads, err := r.check()
+func (r *runCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
+	results, err := r.results(ctx, stderr)
 	if err != nil {
 		return err
+	}
+	return report(results, r.JSON, stdout, stderr)
+}
+
+// results measures all loads; log is told how it goes.
+func (r *runCmd) results(ctx context.Context, log io.Writer) (results []result, err error) {
+	loads, err := r.check()
+	if err != nil {
+		return nil, err
 	}
 	scratch, err := os.MkdirTemp(r.Scratch, "leasehold-bench-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	u := &runner{cmd: r, d: dialects[r.Protocol], scratch: scratch, log: stderr}
+	u := &runner{cmd: r, d: dialects[r.Protocol], scratch: scratch, log: log}
 	if r.Encoding == "protobuf" {
 		u.d = queratorProto{}
 	}
 	stop, err := u.connect(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	var results []result
 	for _, l := range loads {
 		res, err := u.measure(ctx, l)
 		if err != nil {
-			return fmt.Errorf("%s: %w", l, err)
+			return nil, fmt.Errorf("%s: %w", l, err)
 		}
 		results = append(results, *res)
 	}
-	return report(results, r.JSON, stdout, stderr)
+	return results, nil
 }
 
 // connect finds or starts the servers and returns what ends those it started.

@@ -338,3 +338,14 @@ func TestUsageSeesWhatThisProcessDoes(t *testing.T) {
 	_, ok = (*process)(nil).usage()
 	require.False(t, ok)
 }
+
+func TestBarsThatAreMissedAreAnError(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, reportBars([]barResult{{Bar: "a", Measured: 1, Limit: 1, Reached: true}}, false, &out, &out))
+	require.Contains(t, out.String(), "reached")
+	require.EqualError(t, reportBars([]barResult{{Bar: "a", Reached: true}, {Bar: "b"}}, false, &out, &out), "1 of 2 bars were missed")
+	require.True(t, (&bar{limit: 2}).reached(2))
+	require.False(t, (&bar{limit: 2}).reached(1.9))
+	require.True(t, (&bar{limit: 2, atMost: true}).reached(1.9))
+	require.False(t, (&bar{limit: 2, atMost: true}).reached(2.1))
+}

@@ -1,0 +1,83 @@
+package target
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// account is the account of the harness's requests; any will do.
+const account = "/client/v4/accounts/023e105f4ecef8ad9ca31a8372d0c353/queues"
+
+// empty deletes every queue in the protocol's own way.
+func (r *Remote) empty(tb testing.TB) {
+	tb.Helper()
+	switch r.protocol {
+	case Queen:
+		r.emptyQueen(tb)
+	case Querator:
+		r.emptyQuerator(tb)
+	case Cfqueues:
+		r.emptyCfqueues(tb)
+	}
+}
+
+func (r *Remote) emptyQueen(tb testing.TB) {
+	tb.Helper()
+	base := r.pick("")
+	var got struct{ Queues []struct{ Name string } }
+	r.decode(tb, http.MethodGet, base+"/api/v1/resources/queues", "", &got)
+	for _, q := range got.Queues {
+		r.call(tb, http.MethodDelete, base+"/api/v1/resources/queues/"+url.PathEscape(q.Name), "")
+	}
+}
+
+func (r *Remote) emptyQuerator(tb testing.TB) {
+	tb.Helper()
+	family := r.family(tb, "")
+	for {
+		base := r.pick(family)
+		var got struct {
+			Items []struct {
+				Name string `json:"queue_name"`
+			}
+		}
+		r.decode(tb, http.MethodPost, base+"/v1/queues.list", `{"limit":1000}`, &got)
+		if len(got.Items) == 0 {
+			return
+		}
+		for _, q := range got.Items {
+			name, err := json.Marshal(q.Name)
+			require.NoError(tb, err)
+			r.call(tb, http.MethodPost, base+"/v1/queues.delete", `{"queue_name":`+string(name)+`}`)
+		}
+	}
+}
+
+func (r *Remote) emptyCfqueues(tb testing.TB) {
+	tb.Helper()
+	for {
+		base := r.pick("") + account
+		var got struct {
+			Result []struct {
+				ID string `json:"queue_id"`
+			}
+		}
+		r.decode(tb, http.MethodGet, base, "", &got)
+		if len(got.Result) == 0 {
+			return
+		}
+		for _, q := range got.Result {
+			r.call(tb, http.MethodDelete, base+"/"+q.ID, "")
+		}
+	}
+}
+
+func (r *Remote) decode(tb testing.TB, method, url, body string, into any) {
+	tb.Helper()
+	text := r.call(tb, method, url, body)
+	require.NoError(tb, json.Unmarshal(text, into), "%s", text)
+}

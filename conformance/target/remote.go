@@ -1,0 +1,183 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/core/coretest"
+)
+
+// The protocols, as the variables name them.
+const (
+	Queen    = "QUEEN"
+	Querator = "QUERATOR"
+	Cfqueues = "CFQUEUES"
+)
+
+// Clock is what tests do with time.
+type Clock interface {
+	// Now is the server's time.
+	Now() core.Time
+	// Advance moves the server's time forward; what comes due happens.
+	Advance(d time.Duration)
+	// Set moves the server's time forward to a moment.
+	Set(t time.Time)
+}
+
+// Remote is a server outside the test's process: one or more replicas.
+type Remote struct {
+	protocol string
+	// urls has the replicas by family; "" is the listener of every family.
+	urls     map[string][]string
+	controls []string
+	// counters are listeners, one of each replica, that tell how many consumers wait.
+	counters []string
+	operator string
+	client   *http.Client
+}
+
+// Of returns the server that tests of a protocol run against, emptied and with
+// its clocks at coretest.Start, or nil when they run in process. It notes the test as a case.
+func Of(tb testing.TB, protocol string) *Remote {
+	tb.Helper()
+	Note(tb)
+	entries := list(TargetVariable + protocol)
+	if len(entries) == 0 {
+		return nil
+	}
+	r := &Remote{
+		protocol: protocol, controls: list(ControlVariable), operator: os.Getenv(OperatorVariable),
+		client: &http.Client{
+			Transport:     &http.Transport{Proxy: nil, DisableCompression: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	r.urls, r.counters = byFamily(entries), nil
+	for family, urls := range byFamily(list(TargetVariable + Querator)) {
+		if family == "" || family == "L1" && r.counters == nil {
+			r.counters = urls
+		}
+	}
+	tb.Cleanup(r.client.CloseIdleConnections)
+	r.freeze(tb, core.TimeOf(coretest.Start))
+	r.empty(tb)
+	return r
+}
+
+// byFamily sorts URLs by the family in front of them.
+func byFamily(entries []string) map[string][]string {
+	out := map[string][]string{}
+	for _, e := range entries {
+		family, url, ok := strings.Cut(e, "=")
+		if !ok || strings.Contains(family, "/") {
+			family, url = "", e
+		}
+		out[family] = append(out[family], url)
+	}
+	return out
+}
+
+// InProcess says that tests of a protocol run in process.
+func InProcess(protocol string) bool { return os.Getenv(TargetVariable+protocol) == "" }
+
+// pick chooses a replica's listener for a family at random, "" where none speaks it.
+func (r *Remote) pick(family string) string {
+	all := r.urls[family]
+	if len(all) == 0 {
+		return ""
+	}
+	return all[rand.IntN(len(all))]
+}
+
+// family finds the listener that serves a family: its own, for "" that of every family or the only one there is.
+func (r *Remote) family(tb testing.TB, family string) string {
+	tb.Helper()
+	if family == "auto" {
+		family = ""
+	}
+	if len(r.urls[family]) > 0 {
+		return family
+	}
+	if family == "" && len(r.urls) == 1 {
+		for only := range r.urls {
+			return only
+		}
+	}
+	tb.Skipf("the target has no listener of family %q", family)
+	panic("unreachable")
+}
+
+// Handler forwards each request to one of the replicas. Tests of families that
+// no listener speaks are skipped.
+func (r *Remote) Handler(tb testing.TB, family string) http.Handler {
+	tb.Helper()
+	family = r.family(tb, family)
+	return http.HandlerFunc(func(w http.ResponseWriter, in *http.Request) {
+		base := r.pick(family)
+		out, err := http.NewRequestWithContext(in.Context(), in.Method, base, in.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		out.URL.Opaque, out.URL.RawQuery = in.URL.EscapedPath(), in.URL.RawQuery
+		if out.URL.Opaque == "" {
+			out.URL.Opaque = "/"
+		}
+		out.Header, out.ContentLength = in.Header.Clone(), in.ContentLength
+		if out.ContentLength == 0 {
+			out.Body = http.NoBody
+		}
+		if _, ok := out.Header["User-Agent"]; !ok {
+			out.Header["User-Agent"] = []string{""} // none, instead of the client's own
+		}
+		res, err := r.client.Do(out)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer func() { _ = res.Body.Close() }()
+		for name, values := range res.Header {
+			if name != "Date" {
+				w.Header()[name] = values
+			}
+		}
+		w.WriteHeader(res.StatusCode)
+		_, _ = io.Copy(w, res.Body) // the test sees a body that ends early
+	})
+}
+
+// call sends a request of the harness's own and fails the test unless the answer is 200.
+func (r *Remote) call(tb testing.TB, method, url, body string) []byte {
+	tb.Helper()
+	status, text := r.ask(tb, method, url, body)
+	require.Equal(tb, http.StatusOK, status, "%s %s %s: %s", method, url, body, text)
+	return text
+}
+
+// ask sends a request of the harness's own.
+func (r *Remote) ask(tb testing.TB, method, url, body string) (int, []byte) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
+	require.NoError(tb, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := r.client.Do(req)
+	require.NoError(tb, err)
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(tb, err)
+	return res.StatusCode, text
+}
