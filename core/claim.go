@@ -31,6 +31,9 @@ type claimReq struct {
 	err      error
 	lease    uuid.UUID
 	got      []gotRow
+	// size are the bytes of got; read are the messages of got, one list for each stretch, where they were read for the whole pass.
+	size int64
+	read [][]Message
 	index    int
 	parked   bool
 	// looked tells that the engine looked at what others committed for a claim that does not wait.

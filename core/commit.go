@@ -40,6 +40,11 @@ func (e *Engine) commit(ctx context.Context, ops []*opReq, plans []plan) {
 			return nil, nil
 		}
 		p = &pass{e: e, tx: tx, now: now, edits: map[RowKey]*edit{}, cs: &ChangeSet{}, counts: map[countKey]int{}, fresh: map[freshKey]uuid.UUID{}}
+		if e.shared {
+			if err := p.prefetch(params.Rows); err != nil {
+				return nil, err
+			}
+		}
 		for _, op := range ops {
 			p.bringBack(op)
 			op.err = p.attempt(func() error { return op.apply(p) })

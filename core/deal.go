@@ -27,7 +27,7 @@ func (p *pass) serve(pl *plan) {
 	}
 	var dealt []*claimReq
 	for _, c := range pl.claims {
-		c.got, c.lease = nil, uuid.UUID{}
+		c.got, c.size, c.lease = nil, 0, uuid.UUID{}
 		if c.dealt() {
 			dealt = append(dealt, c)
 		}
@@ -111,6 +111,7 @@ func (p *pass) take(c *claimReq, ed *edit, left, bytes int64) (n, size int64) {
 		size += ed.totals(t.runs).Bytes
 	}
 	if n > 0 {
+		c.size += size
 		c.got = append(c.got, gotRow{p.e.cat.partByKey(ed.row.Key.Partition), got})
 	} else {
 		p.inVain(ed)

@@ -15,7 +15,7 @@ func (e *Engine) deliver(ctx context.Context, c *claimReq) (Claimed, error) {
 	for _, g := range c.got {
 		cp := ClaimedPartition{Queue: g.part.entry.q(), Partition: g.part.Partition}
 		for _, t := range g.taken {
-			msgs, err := e.store.Read(ctx, ReadParams{Partition: g.part.Key, Offsets: t.runs})
+			msgs, err := e.taken(ctx, c, g.part.Key, t.runs)
 			if err != nil {
 				e.giveBack(c)
 				return Claimed{}, WrapError(CodeInternal, "read claimed messages", err)
@@ -39,6 +39,16 @@ func (e *Engine) deliver(ctx context.Context, c *claimReq) (Claimed, error) {
 		return c.nothing(), Errorf(CodeNothing, "claim", "what was claimed no longer exists")
 	}
 	return out, nil
+}
+
+// taken returns the messages of a stretch that a claim got.
+func (e *Engine) taken(ctx context.Context, c *claimReq, key PartitionKey, runs Runs) ([]Message, error) {
+	if len(c.read) == 0 {
+		return e.store.Read(ctx, ReadParams{Partition: key, Offsets: runs})
+	}
+	msgs := c.read[0]
+	c.read = c.read[1:]
+	return msgs, nil
 }
 
 func (t *taken) delivery(m *Message) Delivery {

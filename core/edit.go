@@ -157,6 +157,11 @@ func (e *edit) load(first, last int64) {
 		e.err = err
 		return
 	}
+	e.know(got)
+}
+
+// know takes in headers.
+func (e *edit) know(got []SegmentHeader) {
 	if n := len(e.segments); n == 0 || (len(got) > 0 && got[0].First > e.segments[n-1].First) {
 		e.segments = append(e.segments, got...)
 		return

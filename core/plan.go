@@ -229,6 +229,7 @@ func (e *Engine) finishPlan(pl *plan, p *pass, err error) {
 		return
 	}
 	gave := map[PartitionKey]bool{}
+	var served []*claimReq
 	back := make([]*claimReq, 0, len(pl.claims)+len(pl.group.waiting))
 	for _, c := range pl.claims {
 		for _, g := range c.got {
@@ -236,13 +237,18 @@ func (e *Engine) finishPlan(pl *plan, p *pass, err error) {
 		}
 		if len(c.got) > 0 {
 			e.unpark(c)
-			c.finish()
+			if e.shared {
+				served = append(served, c)
+			} else {
+				c.finish()
+			}
 			continue
 		}
 		if c.backToWaiting() {
 			back = append(back, c)
 		}
 	}
+	e.readServed(served)
 	for _, h := range pl.rows {
 		key := RowKey{h.part.Key, pl.group.name}
 		switch ed := p.edits[key]; {

@@ -184,6 +184,8 @@ type TxEntries interface {
 	// Scheduled locks entries of the schedule and returns, in the order given, those that are still there: what another gateway
 	// took is missing.
 	Scheduled(seqs []int64) ([]int64, error)
+	// Prefetch returns the headers of several stretches at once, as Log.Headers would of each.
+	Prefetch(ranges []HeadersParams) ([][]SegmentHeader, error)
 	// Catalog is the number of changes of queues and registrations so far, as the transaction sees it. Stores that nobody shares may
 	// return 0.
 	Catalog() int64
@@ -396,6 +398,8 @@ type Shared interface {
 	// Notify calls f, coalesced, after commits of other gateways, until ctx ends or it cannot listen; f must not block. An engine
 	// looks at least every second whether or not it is called.
 	Notify(ctx context.Context, f func()) error
+	// ReadAll reads as Log.Read does of each of several partitions, at once.
+	ReadAll(ctx context.Context, ps []ReadParams) ([][]Message, error)
 	// Leased returns the rows in which an exclusive lease is stored as leased, whatever its deadline.
 	Leased(ctx context.Context, lease uuid.UUID) ([]RowKey, error)
 	// Clock returns the database's clock: the same at every gateway within the time of a round trip.

@@ -103,6 +103,19 @@ func (g *Gateway) Follow(ctx context.Context, since string) (core.Followed, erro
 	return out, nil
 }
 
+// ReadAll implements core.Shared.
+func (g *Gateway) ReadAll(ctx context.Context, ps []core.ReadParams) ([][]core.Message, error) {
+	out := make([][]core.Message, len(ps))
+	for i := range ps {
+		got, err := g.Read(ctx, ps[i])
+		if err != nil {
+			return nil, err
+		}
+		out[i] = got
+	}
+	return out, nil
+}
+
 // Leased implements core.Shared.
 func (g *Gateway) Leased(ctx context.Context, lease uuid.UUID) (out []core.RowKey, err error) {
 	if err := g.enter(ctx, "leased"); err != nil {

@@ -137,6 +137,15 @@ func (t *tx) DeadLetter(id uuid.UUID) (core.DeadLetter, bool, error) {
 	return copyDead(d), ok, nil
 }
 
+// Prefetch implements core.Tx.
+func (t *tx) Prefetch(ranges []core.HeadersParams) ([][]core.SegmentHeader, error) {
+	out := make([][]core.SegmentHeader, len(ranges))
+	for i := range ranges {
+		out[i] = t.s.headers(ranges[i])
+	}
+	return out, nil
+}
+
 // Catalog implements core.Tx.
 func (t *tx) Catalog() int64 { return t.s.catalog }
 

@@ -148,6 +148,19 @@ func (t *tx) DeadLetter(id uuid.UUID) (d core.DeadLetter, ok bool, err error) {
 	return d, ok, classify("dead letter", err)
 }
 
+// Prefetch implements core.Tx.
+func (t *tx) Prefetch(ranges []core.HeadersParams) ([][]core.SegmentHeader, error) {
+	out := make([][]core.SegmentHeader, len(ranges))
+	for i := range ranges {
+		got, err := t.Headers(ranges[i].Partition, ranges[i].From, ranges[i].To)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = got
+	}
+	return out, nil
+}
+
 // Catalog implements core.Tx. Nobody shares the store.
 func (t *tx) Catalog() int64 { return 0 }
 
