@@ -2,9 +2,10 @@
 GO ?= go
 FUZZTIME ?= 5s
 BENCHTIME ?= 1s
+SOAKTIME ?= 10m
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build test race lint fmt fuzz bench kill mixed model paragraphs readme ci clean
+.PHONY: build test race lint fmt fuzz bench kill mixed soak conformance images compose model paragraphs readme ci clean
 
 build: ## a static binary in bin/leasehold
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X github.com/leasehold/leasehold/cmd/leasehold/app.Version=$(VERSION)' -o bin/leasehold ./cmd/leasehold
@@ -32,6 +33,18 @@ kill: ## kill -9 under load, 20 times
 
 mixed: ## exclusive and shared consumers on one queue for a minute
 	LEASEHOLD_MIXED_TIME=60s $(GO) test -count 1 -v -timeout 10m -run Mixed ./conformance/...
+
+soak: ## two gateways and PostgreSQL in containers, faults all the time, for ten minutes
+	LEASEHOLD_SOAK_TIME=$(SOAKTIME) $(GO) test -count 1 -v -timeout 40m -run Soak ./conformance/blackbox
+
+conformance: ## every protocol's cases on every target, with the report
+	$(GO) run ./conformance/run -list
+
+images: ## the images for containers where none can be pulled
+	.ci/docker.sh images
+
+compose: ## compose.yaml with those images
+	.ci/compose.sh
 
 model: ## Queen's rules against a model for ten minutes
 	LEASEHOLD_QUEEN_MODEL_TIME=10m $(GO) test -count 1 -v -timeout 40m -run TestModel ./adapters/queen

@@ -203,17 +203,9 @@ func (p *pass) deadLetter(g *ackGroup, dead *deadOffset) error {
 
 // Extend prolongs all batches of an exclusive lease.
 func (e *Engine) Extend(ctx context.Context, x ExtendParams) (Extended, error) {
-	rows := e.leases.of(x.Lease)
-	if len(rows) == 0 {
-		var err error
-		if e.shared {
-			rows, err = e.others.store.Leased(ctx, x.Lease)
-		} else {
-			rows, err = e.exclusiveRows(ctx)
-		}
-		if err != nil {
-			return Extended{}, WrapError(CodeInternal, "extend", err)
-		}
+	rows, err := e.rowsOf(ctx, x.Lease)
+	if err != nil {
+		return Extended{}, WrapError(CodeInternal, "extend", err)
 	}
 	if len(rows) == 0 {
 		return Extended{}, nil
@@ -240,8 +232,19 @@ func (e *Engine) Extend(ctx context.Context, x ExtendParams) (Extended, error) {
 		}
 		return nil
 	}
-	err := e.submit(op)
+	err = e.submit(op)
 	return out, err
+}
+
+// rowsOf returns the rows in which a lease may be live. What is remembered of a lease may be a part of it where others use the store too.
+func (e *Engine) rowsOf(ctx context.Context, lease uuid.UUID) ([]RowKey, error) {
+	if e.shared {
+		return e.others.store.Leased(ctx, lease)
+	}
+	if rows := e.leases.of(lease); len(rows) > 0 {
+		return rows, nil
+	}
+	return e.exclusiveRows(ctx)
 }
 
 // exclusiveRows returns every row with a live exclusive lease, for a lease that another process gave out.

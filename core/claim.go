@@ -228,6 +228,11 @@ func (e *Engine) join(ctx context.Context, c *claimReq, en *entry) error {
 	if en.gone.Load() {
 		return Errorf(CodeDeleted, "claim", "the queue is being deleted")
 	}
+	if e.shared && en.q().Options.DeliveryPaused && c.entry != nil {
+		if err := e.follow(ctx); err != nil { // another gateway may have resumed it
+			return err
+		}
+	}
 	if en.q().Options.DeliveryPaused && c.entry != nil {
 		return Errorf(CodePaused, "claim", "delivery of queue %q is paused", en.q().Name)
 	}

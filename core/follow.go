@@ -243,6 +243,7 @@ func (e *Engine) readQueues(ctx context.Context, ids []uuid.UUID) error {
 	return nil
 }
 
+// readQueue reads one of them, and makes sure that what is pushed from now on is new to the groups that were registered.
 func (e *Engine) readQueue(ctx context.Context, q *Queue) error {
 	en := e.cat.byID(q.ID)
 	if en == nil {
@@ -252,6 +253,13 @@ func (e *Engine) readQueue(ctx context.Context, q *Queue) error {
 		}
 		e.discover(ctx, e.cat.add(q, parts))
 		return nil
+	}
+	regs, err := e.store.Registrations(ctx, q.ID)
+	if err != nil {
+		return err
+	}
+	for i := range regs {
+		e.keepBehind(&regs[i])
 	}
 	if en.q().Version != q.Version {
 		e.cat.replace(en, q)

@@ -305,6 +305,9 @@ func FuzzBodies(f *testing.F) {
 		`{"batch_size":50,"visibility_timeout_ms":6000}`, `{"acks":[{"lease_id":"L1"}],"retries":[{"delay_seconds":10,"lease_id":"L2"}]}`,
 		`{"delete_messages_permanently":true}`, `{"queue_name":"jobs","settings":{"delivery_delay":5}}`,
 		`{"type":"http_pull","dead_letter_queue":"dlq","settings":{"batch_size":50}}`, ``, `{`, `null`,
+		`{"extend":[{"lease_id":"L1"}],"visibility_timeout":6000}`, `{"refs":[{"ref":"R1"}]}`, `{"batch_size":5,"wait_ms":1000}`,
+		`{"name":"s","enabled":true,"events":["a"],"source":{"type":"r2"},"destination":{"type":"queues.queue","queue_id":"x"}}`,
+		`{"retries":[{"lease_id":"L2","keep_attempts":true}]}`, `{"type":"worker","script_name":"s","settings":{"max_concurrency":1,"max_wait_time_ms":null}}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -329,6 +332,15 @@ func FuzzBodies(f *testing.F) {
 		own(t, err)
 		_, err = ctl.decodeConsumer(body)
 		own(t, err)
+		_, err = decodePeek(body, &o)
+		own(t, err)
+		_, err = decodeRefs(body)
+		own(t, err)
+		_, err = decodeExtend(body, &o)
+		own(t, err)
+		sub, err := decodeSubscription(body)
+		own(t, err)
+		require.True(t, sub.Source == nil || json.Valid(sub.Source))
 	})
 }
 

@@ -25,6 +25,12 @@ func FuzzRequests(f *testing.F) {
 		{"POST", path + "/messages/pull", `{"batch_size":50,"visibility_timeout":6000}`},
 		{"POST", path + "/messages/ack", `{"acks":[{"lease_id":"L1"}],"retries":[{"lease_id":"L2","delay_seconds":10}]}`},
 		{"POST", path + "/purge", `{"delete_messages_permanently":true}`},
+		{"PUT", path + "/consumers/023e105f4ecef8ad9ca31a8372d0c353", `{"type":"http_pull"}`},
+		{"POST", path + "/messages/peek", `{"batch_size":2}`},
+		{"POST", path + "/messages/purge", `{"refs":[{"ref":"R1"}]}`},
+		{"POST", path + "/messages/extend", `{"extend":[{"lease_id":"L1"}]}`},
+		{"POST", path + "/messages/preview/ack", `{"acks":[{"lease_id":"L1"}]}`},
+		{"GET", "/event_subscriptions/subscriptions?order=name&direction=desc&per_page=3", ""},
 		{"GET", "/queues?page=2&per_page=3&name=a", ""},
 		{"GET", "/queues/a%2Fb%00", ""},
 		{"DELETE", "/queues//x/", ""},
@@ -42,5 +48,55 @@ func FuzzRequests(f *testing.F) {
 		h.handler.ServeHTTP(w, r)
 		a := readAnswer(t, w)
 		require.Less(t, a.status, 500, a.raw)
+	})
+}
+
+// FuzzHeaders sends anything as credentials and preferences to a server that asks for
+// tokens: nobody gets in, and no answer is the server's fault.
+func FuzzHeaders(f *testing.F) {
+	h := start(f, cfqueues.Options{})
+	path := h.make("jobs", "")
+	real := h.token(true, true)
+	for _, s := range [][4]string{
+		{"Bearer x", "", "", "wait=5"}, {"Basic eA==", "key", "a@b.c", "respond-async, wait=\"9\";x"}, {"", "k", "", ""}, {"bearer", "", "@", "wait"},
+	} {
+		f.Add(s[0], s[1], s[2], s[3])
+	}
+	f.Fuzz(func(t *testing.T, auth, key, email, prefer string) {
+		if strings.Contains(auth+key, real) {
+			return
+		}
+		r := httptest.NewRequest("POST", base+path+"/messages/pull", nil)
+		r.Header.Set("Authorization", auth)
+		r.Header.Set("X-Auth-Key", key)
+		r.Header.Set("X-Auth-Email", email)
+		r.Header.Set("Prefer", prefer)
+		w := httptest.NewRecorder()
+		h.handler.ServeHTTP(w, r)
+		a := readAnswer(t, w)
+		require.Contains(t, []int{400, 401}, a.status, a.raw)
+	})
+}
+
+// FuzzPreferredWait pulls with any preference from a queue that has a message, so that
+// nothing waits.
+func FuzzPreferredWait(f *testing.F) {
+	h := start(f, cfqueues.Options{})
+	path := h.make("jobs", `"max_retries":100`)
+	h.push(path, "a")
+	for _, s := range []string{"wait=5", "wait=-1", "a, wait = 3;b=c", "wait", "=", ",", "wait=99999999999999999999"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, prefer string) {
+		r := httptest.NewRequest("POST", base+path+"/messages/pull", nil)
+		r.Header.Set("Prefer", prefer)
+		w := httptest.NewRecorder()
+		h.handler.ServeHTTP(w, r)
+		a := readAnswer(t, w)
+		require.Equal(t, 200, a.status, a.raw)
+		var p pulled
+		h.decode(a, &p)
+		require.Len(t, p.Messages, 1)
+		h.ok("POST", path+"/messages/ack", `{"retries":[{"lease_id":"`+p.Messages[0].LeaseID+`","keep_attempts":true}]}`, nil)
 	})
 }

@@ -68,6 +68,9 @@ func each(t *testing.T, o cfqueues.Options, test func(h *harness)) {
 // startOver is a server over a store, which ends with the test.
 func startOver(tb testing.TB, store core.Store, o cfqueues.Options) *harness {
 	tb.Helper()
+	if !target.InProcess(target.Cfqueues) {
+		target.RequirePlain(tb, o)
+	}
 	clock := coretest.New(coretest.Start)
 	engine, err := core.New(tb.Context(), store, core.Options{Clock: clock})
 	require.NoError(tb, err)

@@ -88,6 +88,7 @@ type pushItem struct {
 	queue, partition string
 	transactionID    string // empty: the server makes one
 	traceID          string // empty: none
+	messageID        string // empty: the server makes one; read inside a stream cycle only
 	payload          []byte // aliases the body
 
 	hasQueue, hasPayload bool
@@ -113,6 +114,8 @@ func (it *pushItem) field(s *scanner, key []byte, last *pushItem, alias bool) (e
 		}
 	case "traceId":
 		return s.lenientString(&it.traceID)
+	case "messageId":
+		return s.lenientString(&it.messageID)
 	case "payload":
 		it.payload, err = s.raw()
 		it.hasPayload = true

@@ -37,9 +37,14 @@
 // The suite in spec_*_test.go runs every rule over every store; "go test -run TestParagraphs -v" lists the paragraphs that are covered and
 // the gaps. TestModel compares a random run with a model; LEASEHOLD_QUEEN_MODEL_TIME=10m makes it a long one.
 //
-// # What is not here yet
+// # Tokens
 //
-// The dashboard's message, status and analytics routes, maintenance, metrics and authentication answer the protocol's "no such route". The
-// option encryptionEnabled is stored and shown, not enforced; priority, ttl, maxSize, retryDelay and the sink options never are, by the
-// original neither. The conflated count of acknowledgements and messageId of a cycle's push items are not there.
+// Every route has a level, and with a key configured every request needs a token whose role passes it, before anything of the request is
+// read (auth.go). What a message says of its producer is the verified token's subject.
+//
+// # What is not here
+//
+// priority, ttl, maxSize, retryDelay and the sink options are stored and shown and never enforced, by the original neither. Idle partitions
+// are kept. Acknowledgements do not count what a newer message overtook: that is settled when the newer one is delivered, not when it is
+// acknowledged.
 package queen

@@ -56,6 +56,9 @@ func newBrokerOver(t *testing.T, store core.Store, o queen.Options) *broker {
 	t.Helper()
 	b := &broker{local: coretest.New(coretest.Start), over: store, o: o, remote: target.Of(t, target.Queen)}
 	b.clock = b.local
+	if b.remote != nil {
+		target.RequirePlain(t, o)
+	}
 	b.start(t)
 	if b.remote != nil {
 		b.server.Close()

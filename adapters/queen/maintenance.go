@@ -41,6 +41,9 @@ type MaintenanceOptions struct {
 	Failed *spool.Spool
 	// MaxMessageBytes refuses larger payloads before they are spooled, as the engine does. Default: 64 MiB.
 	MaxMessageBytes int
+	// HoldFor is how long this server's spool waits for another server that has earlier messages of the same partition in its own and does not
+	// drain them. Default: DefaultHoldFor.
+	HoldFor time.Duration
 	// Logger receives what happens. Default: discarded.
 	Logger *slog.Logger
 }
@@ -62,6 +65,15 @@ type Maintenance struct {
 	pending map[partName]int
 	spooled int
 	failed  int
+	// mine tells since when partitions are in the spool, untold which of them the store does not know of yet.
+	mine   map[partName]core.Time
+	untold map[partName]struct{}
+	// held are the partitions in other servers' spools, left how many each has, waits those that are waited for and givenUp those that no longer
+	// are.
+	held    map[partName]holder
+	left    map[string]int
+	waits   map[string]patience
+	givenUp map[string]bool
 	// drained is the number of the last record that is stored.
 	drained uint64
 	// settling is closed when the last part of a drain has ended; nil while there is none.
@@ -99,11 +111,13 @@ func NewMaintenance(ctx context.Context, o MaintenanceOptions) (*Maintenance, er
 		o.MaxMessageBytes = 64 << 20
 	}
 	m := &Maintenance{
-		o: o, spool: o.Spool, pending: map[partName]int{}, parked: map[*parkedPop]struct{}{}, wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		o: o, spool: o.Spool, pending: map[partName]int{}, mine: map[partName]core.Time{}, untold: map[partName]struct{}{},
+		waits: map[string]patience{}, givenUp: map[string]bool{}, parked: map[*parkedPop]struct{}{}, wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	if o.Failed != nil {
 		m.failed = int(o.Failed.Last()) //nolint:gosec // numbers count records
 	}
+	setDefault(&m.o.HoldFor, DefaultHoldFor)
 	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := m.look(ctx); err != nil {
 		return nil, err
@@ -166,6 +180,9 @@ func (m *Maintenance) read(ctx context.Context) error {
 	defer cancel()
 	at := m.o.Clock.Now()
 	raw, err := m.o.Engine.Record(ctx, recordSwitch, switchName)
+	if err == nil {
+		err = m.readHeld(ctx) // before the switch: who sees it off must know who else has something spooled
+	}
 	if err == nil {
 		err = m.learn(raw, at)
 	}

@@ -40,16 +40,17 @@ func (m *Maintenance) load(ctx context.Context) error {
 		for i := range list {
 			it, err := decodeItem(list[i].Data)
 			if err == nil {
-				m.pending[nameOf(&it)]++
+				m.remember(nameOf(&it))
+			} else {
+				m.spooled++
 			}
-			m.spooled++
 		}
 		after = list[len(list)-1].Seq
 	}
 	if m.spooled > 0 {
 		m.o.Logger.InfoContext(ctx, "the spool holds messages from before", "messages", m.spooled)
 	}
-	return nil
+	return m.clearTold(ctx)
 }
 
 // drain is the goroutine that stores what is spooled, in order.
@@ -66,6 +67,7 @@ func (m *Maintenance) drain() {
 		case <-m.wake:
 		}
 		for m.mayDrain() {
+			m.tell()
 			if err := m.drainSome(); err != nil {
 				if m.ctx.Err() == nil && !errors.Is(err, errWait) {
 					m.o.Logger.WarnContext(m.ctx, "the spool cannot be drained now", "error", err)
@@ -122,23 +124,25 @@ func (m *Maintenance) drainSome() error {
 	if bad == 0 {
 		return m.skip(&list[0], core.Errorf(core.CodeFormat, "drain", "the record is no message"))
 	}
-	return m.storeBatch(list[:len(items)], items)
+	n, other := m.upto(items)
+	if n == 0 {
+		return m.wait(other)
+	}
+	return m.storeBatch(list[:n], items[:n])
 }
 
 // storeBatch stores messages together with the number of the last one, so that after a crash the store itself says how far it came. What fails
 // because of what is in it is tried in halves; the message at fault is set aside.
 func (m *Maintenance) storeBatch(list []spool.Entry, items []core.PushItem) error {
 	last := list[len(list)-1].Seq
-	position := core.Record{Kind: recordDrained, Name: m.spool.ID(), Value: binary.BigEndian.AppendUint64(nil, last)}
-	done, err := m.o.Engine.PushRecords(m.ctx, core.PushParams{Protocol: core.ProtocolQueen, Items: items, Create: true}, []core.Record{position})
+	freed, records := m.freed(items)
+	done, err := m.o.Engine.PushRecords(m.ctx, core.PushParams{Protocol: core.ProtocolQueen, Items: items, Create: true}, append(records, m.position(last)))
 	if err != nil && core.CodeOf(err) == core.CodeUnknown {
-		if err = m.resolve(done.Commit); err == nil {
-			return m.advance(list, items)
-		}
+		err = m.resolve(done.Commit)
 	}
 	switch code := core.CodeOf(err); {
 	case err == nil:
-		return m.advance(list, items)
+		return m.advance(list, items, freed)
 	case storeAway(err):
 		m.setAway(m.ctx, true, err)
 		return errWait
@@ -181,37 +185,28 @@ func (m *Maintenance) pause() error {
 	}
 }
 
-// skip sets a record aside and goes on behind it. The position is stored first: a crash between the two then loses nothing, since the record is
-// set aside before.
+// position is the record that says how far the spool is drained.
+func (m *Maintenance) position(seq uint64) core.Record {
+	return core.Record{Kind: recordDrained, Name: m.spool.ID(), Value: binary.BigEndian.AppendUint64(nil, seq)}
+}
+
+// skip sets a record aside and goes on behind it. It is set aside before the position is stored: a crash between the two loses nothing.
 func (m *Maintenance) skip(e *spool.Entry, why error) error {
 	if err := m.setAside(e, why); err != nil {
 		return err
 	}
-	position := binary.BigEndian.AppendUint64(nil, e.Seq)
-	old, err := m.o.Engine.Record(m.ctx, recordDrained, m.spool.ID())
-	if err == nil {
-		err = m.o.Engine.PutRecord(m.ctx, recordDrained, m.spool.ID(), old, position)
+	var items []core.PushItem
+	if it, err := decodeItem(e.Data); err == nil {
+		items = append(items, it)
 	}
-	if err != nil {
+	freed, records := m.freed(items)
+	if err := m.put(append(records, m.position(e.Seq))); err != nil {
 		return err
 	}
-	it, err := decodeItem(e.Data)
-	if err == nil {
-		return m.advance([]spool.Entry{*e}, []core.PushItem{it})
+	if len(items) == 0 {
+		m.mu.Lock()
+		m.spooled--
+		m.mu.Unlock()
 	}
-	m.mu.Lock()
-	m.spooled--
-	m.mu.Unlock()
-	return m.advance([]spool.Entry{*e}, nil)
-}
-
-// advance notes that records are stored.
-func (m *Maintenance) advance(list []spool.Entry, items []core.PushItem) error {
-	m.drained = list[len(list)-1].Seq
-	m.mu.Lock()
-	for i := range items {
-		m.forget(nameOf(&items[i]))
-	}
-	m.mu.Unlock()
-	return m.spool.Drop(m.drained)
+	return m.advance([]spool.Entry{*e}, items, freed)
 }

@@ -72,7 +72,7 @@ func (m *Maintenance) route(ctx context.Context, items []core.PushItem) (direct,
 		m.mu.Lock()
 		direct, spooled = direct[:0], spooled[:0]
 		for i := range items {
-			if now.Push || away || m.spooled > 0 && m.pending[nameOf(&items[i])] > 0 {
+			if now.Push || away || m.waiting(&items[i]) {
 				spooled = append(spooled, i)
 			} else {
 				direct = append(direct, i)
@@ -81,9 +81,8 @@ func (m *Maintenance) route(ctx context.Context, items []core.PushItem) (direct,
 		settling := m.settling
 		if len(spooled) == 0 || now.Push || away || settling == nil {
 			for _, i := range spooled {
-				m.pending[nameOf(&items[i])]++
+				m.remember(nameOf(&items[i]))
 			}
-			m.spooled += len(spooled)
 			m.mu.Unlock()
 			return direct, spooled
 		}
@@ -100,6 +99,16 @@ func (m *Maintenance) route(ctx context.Context, items []core.PushItem) (direct,
 		}
 		cancel()
 	}
+}
+
+// waiting reports whether messages of a message's partition lie in a spool, this server's or another's. The caller holds the lock.
+func (m *Maintenance) waiting(it *core.PushItem) bool {
+	if m.spooled == 0 && len(m.held) == 0 {
+		return false
+	}
+	p := nameOf(it)
+	_, held := m.held[p]
+	return held || m.pending[p] > 0
 }
 
 // pushNow pushes some of the messages to the engine. It returns those that the store did not take because it is away, which are counted as
@@ -133,9 +142,8 @@ func (m *Maintenance) pushNow(ctx context.Context, items []core.PushItem, which 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, i := range again {
-		m.pending[nameOf(&items[i])]++
+		m.remember(nameOf(&items[i]))
 	}
-	m.spooled += len(again)
 	return again, nil
 }
 
@@ -174,6 +182,7 @@ func (m *Maintenance) toSpool(items []core.PushItem, which []int, out []core.Pus
 		records[k] = encodeItem(&it)
 		out[i] = core.Pushed{Status: pushBuffered, ID: it.ID, TransactionID: it.TransactionID}
 	}
+	m.tell()
 	_, err := m.spool.Append(records)
 	if err == nil {
 		m.ring()
@@ -188,13 +197,5 @@ func (m *Maintenance) toSpool(items []core.PushItem, which []int, out []core.Pus
 	for _, i := range which {
 		out[i] = core.Pushed{Status: core.PushFailed, Err: core.WrapError(code, "spool", err)}
 		m.forget(nameOf(&items[i]))
-	}
-}
-
-// forget takes back one pending message.
-func (m *Maintenance) forget(p partName) {
-	m.spooled--
-	if m.pending[p]--; m.pending[p] <= 0 {
-		delete(m.pending, p)
 	}
 }

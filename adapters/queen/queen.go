@@ -107,6 +107,9 @@ func (s *server) secure() {
 		s.logger.Error("authentication settings cannot be used, so nobody is let in", "error", err.Error())
 		return
 	}
+	if n := len(s.o.Auth.Secret); n > 0 && n < 32 {
+		s.logger.Warn("the secret of tokens is short, 32 random bytes are advised", "bytes", n)
+	}
 	s.verifier = v
 }
 

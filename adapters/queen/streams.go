@@ -114,7 +114,12 @@ func (s *server) cycle(c *gin.Context) error {
 		}
 		return err
 	}
-	done, err := s.engine.Cycle(ctx, body.core(query, partition, subject(c)))
+	call, err := body.core(query, partition, subject(c))
+	if err != nil {
+		release()
+		return err
+	}
+	done, err := s.engine.Cycle(ctx, call)
 	if settled(ctx, err) {
 		release()
 	}
@@ -130,9 +135,25 @@ func (s *server) cycle(c *gin.Context) error {
 	return nil
 }
 
-// core turns the body into the engine's call.
-func (c *cycleBody) core(query, partition uuid.UUID, subject string) core.CycleParams {
+// core turns the body into the engine's call. A message that names its id is addressed by it too, where it has no transaction id: so a cycle
+// that is sent again finds it there.
+func (c *cycleBody) core(query, partition uuid.UUID, subject string) (core.CycleParams, error) {
 	p := core.CycleParams{Partition: partition, Group: groupOf(c.group), Pushes: pushItems(c.pushes, subject)}
+	for i := range c.pushes {
+		it := &c.pushes[i]
+		if it.messageID == "" {
+			continue
+		}
+		id, err := uuid.Parse(it.messageID)
+		if err != nil || id == uuid.Nil || len(it.messageID) != 36 {
+			return p, bodyErrorf("push_items[%d]: messageId must be a UUID", i)
+		}
+		p.Pushes[i].ID = id
+		if it.transactionID == "" {
+			it.transactionID = id.String()
+			p.Pushes[i].TransactionID = it.transactionID
+		}
+	}
 	for _, op := range c.ops {
 		p.Records = append(p.Records, core.StateRecord(query, partition, op.key, op.value))
 	}
@@ -142,7 +163,7 @@ func (c *cycleBody) core(query, partition uuid.UUID, subject string) core.CycleP
 			Failed: a.status != statusCompleted, Keep: !c.release,
 		}
 	}
-	return p
+	return p, nil
 }
 
 // cycleRefusal is the text of a cycle that was rolled back, false when err is a failure of the server instead.

@@ -47,6 +47,9 @@ func newFixtureOn(t *testing.T, store core.Store, o querator.Options) *fixture {
 	f.clock = f.local
 	f.start()
 	if f.remote != nil {
+		plain := o
+		plain.Generation = ""
+		target.RequirePlain(t, plain)
 		f.handler, f.clock = f.remote.Handler(t, string(o.Generation)), f.remote.Clock(t)
 	}
 	t.Cleanup(func() {

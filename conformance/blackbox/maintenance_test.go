@@ -244,3 +244,39 @@ func TestTheDatabaseIsStoppedUnderLoad(t *testing.T) {
 	s.alarms = nil
 	s.mu.Unlock()
 }
+
+// TestKillsWhileTheSpoolIsDrained kills a server over and over while it drains, in a queue that deduplicates nothing.
+func TestKillsWhileTheSpoolIsDrained(t *testing.T) {
+	t.Parallel()
+	const batches, each = 60, 100
+	g := startGateway(t, "a")
+	conn := NewConn()
+	defer conn.Close()
+	q := Queen{g.server.Load().Queen, conn}
+	_, err := conn.JSON(t.Context(), "POST", q.Base+"/api/v1/configure", `{"queue":"`+spoolQueue+`","options":{"dedupWindowSeconds":0}}`)
+	require.NoError(t, err)
+	g.maintain(t, true)
+	l := &spoolLoad{sent: map[string]int{}}
+	for n := range batches {
+		items := make([]QueenItem, each)
+		for i := range items {
+			p := fmt.Sprintf("p%d", i%4)
+			items[i] = QueenItem{spoolQueue, p, strconv.Itoa(l.sent[p]), p + "/" + strconv.Itoa(l.sent[p])}
+			l.sent[p]++
+		}
+		require.True(t, l.push(conn, g, items), n)
+	}
+	assert.EqualValues(t, batches*each, g.get(t, "/api/v1/system/maintenance")["bufferedMessages"])
+	g.maintain(t, false)
+	dice, kills := newDice(t), 0
+	for kills < 20 && g.get(t, "/api/v1/system/maintenance")["bufferedMessages"] != 0.0 {
+		time.Sleep(time.Duration(dice.upTo(12)) * time.Millisecond)
+		g.server.Load().Kill(t)
+		g.again(t)
+		kills++
+	}
+	g.drained(t)
+	t.Logf("killed %d times", kills)
+	assert.Positive(t, kills)
+	l.check(t, g)
+}

@@ -4,12 +4,12 @@
 // given another base URL and nothing else. Time moves through the control listener.
 //
 // What a test needs beside Go it says when it is missing: PostgreSQL (see testenv), node and npm
-// with a registry. It then skips, and fails when CI=true.
+// with a registry. It then skips, and fails when CI=true. The npm packages of testdata/npm are
+// installed once into the user's cache folder.
 //
 // The environment says how long and how hard the tests run:
 //
 //	LEASEHOLD_RACE_TIME     how long TestPullRace runs, as a Go duration (default 5s)
 //	LEASEHOLD_RACE_SERVERS  how many servers TestPullRace starts on one PostgreSQL (default 2)
-//	LEASEHOLD_CLIENTS_CACHE where npm packages are installed (default: in the user's cache folder)
 //	LEASEHOLD_BINARY        a leasehold binary to run instead of building one
 package clients

@@ -23,7 +23,7 @@ const account = blackbox.Account
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestMain(m *testing.M) {
-	testenv.Main(m)
+	testenv.Main(m, blackbox.RemoveBinary)
 }
 
 // overStores runs a test against a server on SQLite and one on PostgreSQL, each with nothing in it.

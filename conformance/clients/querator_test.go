@@ -113,7 +113,7 @@ func (l *items) settle() {
 	l.Helper()
 	got := l.lease("jobs")
 	require.Len(l, got, 3)
-	require.Equal(l, `{"key":"välue"}`, string(got["one"].Bytes))
+	require.Equal(l, []byte(`{"key":"välue"}`), got["one"].Bytes, "byte for byte")
 	require.Equal(l, "application/json", got["one"].Encoding)
 	require.Equal(l, "webhook", got["one"].Kind)
 	require.Equal(l, "\x00\xff\r\n", string(got["two"].Bytes))

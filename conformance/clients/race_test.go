@@ -286,7 +286,7 @@ func (r *race) verdict(length time.Duration) {
 	r.counts["attempts out of line"], r.counts["most attempts"] = len(wrong), highest
 	text, err := json.Marshal(r.counts)
 	require.NoError(r, err)
-	fmt.Printf("%s: %s at %d servers: %s\n", r.Name(), length, len(r.servers), text) //nolint:forbidigo // the counts belong in the output of a run that passes
+	fmt.Printf("%s: %s at %d servers: %s\n", r.Name(), length, len(r.servers), text)
 	require.Empty(r, first(r.faults))
 	require.Empty(r, first(overlaps))
 	require.Empty(r, first(wrong))

@@ -128,15 +128,15 @@ func TestTerraformProvider(t *testing.T) {
 	overStores(t, func(t *testing.T, s *blackbox.Server) {
 		clock := frozen(t, s)
 		tf := newTerraform(t, s)
-		created := tf.run("create")
+		made := tf.run("create")
 		first := tf.run("refresh")
 		clock.Advance(t, time.Hour)
 		assert.Equal(t, first, tf.run("refresh"), "a second refresh")
 		// The counts and the list of consumers came after the queue; modified_on may follow them.
 		later := []string{"consumers", "consumers_total_count", "modified_on"}
-		assert.Equal(t, tf.state(created[0], later...), tf.state(first[0], later...))
-		assert.Equal(t, tf.state(created[1], later...), tf.state(first[1], later...))
-		assert.Equal(t, tf.state(created[2]), tf.state(first[2]))
+		assert.Equal(t, tf.state(made[0], later...), tf.state(first[0], later...))
+		assert.Equal(t, tf.state(made[1], later...), tf.state(first[1], later...))
+		assert.Equal(t, tf.state(made[2]), tf.state(first[2]))
 		jobs, consumer := tf.state(first[1]), tf.state(first[2])
 		assert.Equal(t, map[string]any{"delivery_delay": 5.0, "delivery_paused": false, "message_retention_period": 345600.0}, jobs["settings"])
 		assert.InDelta(t, 1, jobs["consumers_total_count"], 0)
@@ -145,7 +145,9 @@ func TestTerraformProvider(t *testing.T) {
 		assert.Equal(t, map[string]any{"batch_size": 10.0, "max_retries": 4.0, "retry_delay": 0.0, "visibility_timeout_ms": 30000.0}, consumer["settings"])
 		assert.Equal(t, "jobs-dlq", consumer["dead_letter_queue"])
 		assert.Equal(t, "jobs", consumer["queue_name"])
-		_, err := time.Parse(time.RFC3339, consumer["created_on"].(string)) //nolint:forcetypeassert,errcheck // a panic is a failure too
+		created, ok := consumer["created_on"].(string)
+		require.True(t, ok)
+		_, err := time.Parse(time.RFC3339, created)
 		require.NoError(t, err)
 
 		tf.changed(clock, first)

@@ -60,6 +60,7 @@ func TestDealing(t *testing.T)       { overStores(t, alone(enginetest.Dealing)) 
 func TestSubscribing(t *testing.T)   { overStores(t, enginetest.Subscribing) }
 func TestLinearizable(t *testing.T)  { overStores(t, enginetest.Linearizable) }
 func TestMeeting(t *testing.T)       { overStores(t, alone(enginetest.Meeting)) }
+func TestBetween(t *testing.T)       { enginetest.Between(t, stores["shared"]) }
 func TestRestarting(t *testing.T)    { overStores(t, enginetest.Restarting) }
 func TestLarge(t *testing.T)         { overStores(t, enginetest.Large) }
 func TestStorm(t *testing.T)         { overStores(t, enginetest.Storm) }

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -15,43 +15,60 @@ import (
 // exception is a set of cases of which the target's answer is known to differ.
 type exception struct {
 	pattern, reason string
-	used            int
+	// skip is for tests that would never end there, or end the others: they are not run.
+	skip bool
+	used int
 }
 
-// readExceptions reads conformance/exceptions/TARGET.txt. Its lines:
+// readExceptions reads conformance/exceptions/TARGET.txt, and for the targets in
+// containers gateways.txt too. Its lines:
 //
 //	# comment
 //	PROTOCOL: reason                  begins a section; the reason holds for what follows
 //	TestName/sub/case                 a case; * is any text without a slash, a last /... anything below
+//	! TestName                        a test that is not even run, since it would wait for ever
 //
 // The names of stores ("memory", "remote" and so on) are left out of cases' names.
 func readExceptions(target string) (map[string][]*exception, error) {
-	file := filepath.Join("conformance", "exceptions", target+".txt")
-	f, err := os.Open(file) //nolint:gosec // a file of the repository
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
 	out := map[string][]*exception{}
+	files := []string{target}
+	if target == "containers" || target == "one-gateway" {
+		files = append(files, "gateways")
+	}
+	for _, name := range files {
+		file := filepath.Join("conformance", "exceptions", name+".txt")
+		text, err := os.ReadFile(file) //nolint:gosec // a file of the repository
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = parseExceptions(string(text), out)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return out, nil
+}
+
+// parseExceptions adds what a file declares.
+func parseExceptions(text string, out map[string][]*exception) error {
 	protocol, reason := "", ""
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
 		head, rest, isHead := strings.Cut(line, ": ")
 		switch {
 		case line == "" || line[0] == '#':
 		case isHead && slices.Contains([]string{"queen", "querator", "cfqueues"}, head):
 			protocol, reason = head, rest
 		case reason == "":
-			return nil, fmt.Errorf("%s:%d: a case before any reason", file, n)
+			return fmt.Errorf("%q stands before any reason", line)
 		default:
-			out[protocol] = append(out[protocol], &exception{pattern: line, reason: reason})
+			pattern, skip := strings.CutPrefix(line, "! ")
+			out[protocol] = append(out[protocol], &exception{pattern: pattern, reason: reason, skip: skip})
 		}
 	}
-	return out, lines.Err()
+	return nil
 }
 
 // covers says whether an exception is for a case.
@@ -67,6 +84,17 @@ func (e *exception) covers(name string) bool {
 	}
 	ok, err := path.Match(escape(e.pattern), name)
 	return ok && err == nil
+}
+
+// skipped is the pattern of the tests that are not run, "" for none.
+func skipped(declared []*exception) string {
+	var all []string
+	for _, e := range declared {
+		if e.skip {
+			all = append(all, "^"+strings.ReplaceAll(regexp.QuoteMeta(e.pattern), "/", "$/^")+"$")
+		}
+	}
+	return strings.Join(all, "|")
 }
 
 // escape leaves * its meaning and takes that of [ and ? away, which names of cases contain.
@@ -103,6 +131,11 @@ func (r *result) judge(declared []*exception) []string {
 		}
 	}
 	for _, e := range declared {
+		if e.skip {
+			r.cases = append(r.cases, &outcome{name: e.pattern, state: "skip"})
+			r.excepted[e.pattern] = e.reason
+			continue
+		}
 		if e.used == 0 {
 			problems = append(problems, fmt.Sprintf("%s on %s: no case is called %s any more", r.protocol, r.target, e.pattern))
 		}

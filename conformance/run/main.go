@@ -126,12 +126,15 @@ func (r *runner) target(ctx context.Context, name string, t opener) (err error) 
 			continue
 		}
 		began := time.Now()
-		got, err := r.play(ctx, name, protocol, env)
+		got, err := r.play(ctx, name, protocol, env, skipped(exceptions[protocol]))
 		if err != nil {
 			return err
 		}
 		got.took = time.Since(began)
 		r.problems = append(r.problems, got.judge(exceptions[protocol])...)
+		if got.ended != "" {
+			r.problems = append(r.problems, got.ended)
+		}
 		r.results = append(r.results, got)
 		fmt.Fprintln(os.Stderr, got.line())
 	}

@@ -12,16 +12,18 @@ import (
 // account is the account of the harness's requests; any will do.
 const account = "/client/v4/accounts/023e105f4ecef8ad9ca31a8372d0c353/queues"
 
-// empty deletes every queue in the protocol's own way.
+// empty deletes every queue: by Cloudflare's protocol where the target speaks
+// it, which names queues by id and so can delete what any protocol has made.
 func (r *Remote) empty(tb testing.TB) {
 	tb.Helper()
-	switch r.protocol {
-	case Queen:
+	all := byFamily(list(TargetVariable + Cfqueues))[""]
+	switch {
+	case len(all) > 0:
+		r.emptyCfqueues(tb, all[0])
+	case r.protocol == Queen:
 		r.emptyQueen(tb)
-	case Querator:
+	case r.protocol == Querator:
 		r.emptyQuerator(tb)
-	case Cfqueues:
-		r.emptyCfqueues(tb)
 	}
 }
 
@@ -57,10 +59,10 @@ func (r *Remote) emptyQuerator(tb testing.TB) {
 	}
 }
 
-func (r *Remote) emptyCfqueues(tb testing.TB) {
+func (r *Remote) emptyCfqueues(tb testing.TB, base string) {
 	tb.Helper()
+	base += account
 	for {
-		base := r.pick("") + account
 		var got struct {
 			Result []struct {
 				ID string `json:"queue_id"`

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/core"
-	"github.com/leasehold/leasehold/core/coretest"
 )
 
 // The protocols, as the variables name them.
@@ -43,6 +43,7 @@ type Remote struct {
 	// counters are listeners, one of each replica, that tell how many consumers wait.
 	counters []string
 	operator string
+	shift    shift
 	client   *http.Client
 }
 
@@ -69,9 +70,19 @@ func Of(tb testing.TB, protocol string) *Remote {
 		}
 	}
 	tb.Cleanup(r.client.CloseIdleConnections)
-	r.freeze(tb, core.TimeOf(coretest.Start))
+	r.begin(tb)
 	r.empty(tb)
 	return r
+}
+
+// RequirePlain skips a test whose server would have to be started with other
+// settings than it was: options are those that the test wants, zero for none.
+func RequirePlain(tb testing.TB, options any) {
+	tb.Helper()
+	if !reflect.ValueOf(options).IsZero() {
+		Note(tb)
+		tb.Skip("needs a server with settings of its own")
+	}
 }
 
 // byFamily sorts URLs by the family in front of them.
@@ -124,12 +135,12 @@ func (r *Remote) Handler(tb testing.TB, family string) http.Handler {
 	family = r.family(tb, family)
 	return http.HandlerFunc(func(w http.ResponseWriter, in *http.Request) {
 		base := r.pick(family)
-		out, err := http.NewRequestWithContext(in.Context(), in.Method, base, in.Body)
+		out, err := http.NewRequestWithContext(in.Context(), in.Method, base, shifted{in.Body, r.shift.toServer})
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
-		out.URL.Opaque, out.URL.RawQuery = in.URL.EscapedPath(), in.URL.RawQuery
+		out.URL.Opaque, out.URL.RawQuery = in.URL.EscapedPath(), string(r.shift.toServer([]byte(in.URL.RawQuery)))
 		if out.URL.Opaque == "" {
 			out.URL.Opaque = "/"
 		}
@@ -152,8 +163,28 @@ func (r *Remote) Handler(tb testing.TB, family string) http.Handler {
 			}
 		}
 		w.WriteHeader(res.StatusCode)
-		_, _ = io.Copy(w, res.Body) // the test sees a body that ends early
+		_, _ = io.Copy(w, shifted{res.Body, r.shift.toTest}) // the test sees a body that ends early
 	})
+}
+
+// shifted is a stream whose times are moved, piece by piece: a time that lies
+// across two pieces stays as it is, which the pieces' size makes rare.
+type shifted struct {
+	io.ReadCloser
+	move func([]byte) []byte
+}
+
+// Read implements io.Reader.
+func (s shifted) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	copy(p, s.move(p[:n]))
+	return n, err
+}
+
+// WriteTo implements io.WriterTo, so that whole pieces are read.
+func (s shifted) WriteTo(w io.Writer) (int64, error) {
+	const piece = 1 << 20
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{s}, make([]byte, piece))
 }
 
 // call sends a request of the harness's own and fails the test unless the answer is 200.

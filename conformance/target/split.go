@@ -22,7 +22,7 @@ func (r *Remote) Server(tb testing.TB) *httptest.Server {
 	require.NoError(tb, err)
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
 	_ = s.Listener.Close()
-	s.Listener = &splitter{Listener: inner, pick: func() string { return r.pick(family) }}
+	s.Listener = &splitter{Listener: inner, pick: func() string { return r.pick(family) }, shift: r.shift}
 	s.Start()
 	if t, ok := s.Client().Transport.(*http.Transport); ok {
 		t.DisableKeepAlives, t.DisableCompression = true, true
@@ -33,7 +33,8 @@ func (r *Remote) Server(tb testing.TB) *httptest.Server {
 // splitter is a listener that serves each connection itself.
 type splitter struct {
 	net.Listener
-	pick func() string
+	pick  func() string
+	shift shift
 }
 
 // Accept returns when the listener is closed, and never with a connection.
@@ -43,14 +44,14 @@ func (s *splitter) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		go join(c, s.pick())
+		go s.join(c)
 	}
 }
 
 // join connects a client to a replica until both have said all.
-func join(c net.Conn, base string) {
+func (s *splitter) join(c net.Conn) {
 	defer func() { _ = c.Close() }()
-	u, err := url.Parse(base)
+	u, err := url.Parse(s.pick())
 	if err != nil {
 		return
 	}
@@ -60,15 +61,15 @@ func join(c net.Conn, base string) {
 	}
 	defer func() { _ = t.Close() }()
 	done := make(chan struct{}, 2)
-	go func() { copyHalf(t, c); done <- struct{}{} }()
-	go func() { copyHalf(c, t); done <- struct{}{} }()
+	go func() { copyHalf(t, shifted{c, s.shift.toServer}); done <- struct{}{} }()
+	go func() { copyHalf(c, shifted{t, s.shift.toTest}); done <- struct{}{} }()
 	<-done
 	<-done
 }
 
 // copyHalf copies one direction and passes its end on. A client that has gone
 // must be seen to have gone, so an error closes the other side whole.
-func copyHalf(to, from net.Conn) {
+func copyHalf(to net.Conn, from io.Reader) {
 	_, err := io.Copy(to, from)
 	half, ok := to.(interface{ CloseWrite() error })
 	if err != nil || !ok {

@@ -7,17 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -53,11 +48,17 @@ func Postgres(tb testing.TB) string {
 	return shared.url
 }
 
-// Main runs the tests of a package and stops what they started.
-func Main(m *testing.M) {
+// Main runs the tests of a package, stops what they started, and does what else is to be done after them.
+func Main(m *testing.M, after ...func() error) {
 	code := m.Run()
 	if shared.stop != nil {
 		shared.stop()
+	}
+	for _, f := range after {
+		if err := f(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
 	}
 	os.Exit(code)
 }
@@ -71,7 +72,14 @@ func find() (url string, stop func(), err error) {
 		url, stop, docker := container()
 		return url, stop, errors.Join(docker, onlyIf(docker != nil, err))
 	}
-	return cluster(bin)
+	c, err := newCluster(bin, nil)
+	if err == nil {
+		err = c.start()
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return c.URL(), c.remove, nil
 }
 
 func onlyIf(condition bool, err error) error {
@@ -101,108 +109,6 @@ func binaries() (string, error) {
 		}
 	}
 	return "", errors.New("initdb and postgres are not installed")
-}
-
-// cluster makes a private cluster on a free port of the loopback and starts it. As root it runs as another user, since
-// PostgreSQL refuses root.
-func cluster(bin string) (url string, stop func(), err error) {
-	dir, err := os.MkdirTemp("", "leasehold-postgres")
-	if err != nil {
-		return "", nil, err
-	}
-	attr, err := unprivileged(dir)
-	if err != nil {
-		return "", nil, err
-	}
-	data := filepath.Join(dir, "data")
-	initdb := exec.CommandContext(context.Background(), filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", //nolint:gosec // found above
-		"-E", "UTF8", "--locale=C", "--no-sync")
-	initdb.SysProcAttr, initdb.Dir = attr, dir
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return "", nil, fmt.Errorf("initdb: %w: %s", err, out)
-	}
-	port, err := freePort()
-	if err != nil {
-		return "", nil, err
-	}
-	args := []string{"-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", dir, "-c", "max_connections=400"}
-	if os.Getenv(FsyncVariable) == "" {
-		args = append(args, "-c", "fsync=off", "-c", "full_page_writes=off")
-	}
-	server := exec.CommandContext(context.Background(), filepath.Join(bin, "postgres"), args...) //nolint:gosec // found above
-	dieWithParent(attr)
-	server.SysProcAttr, server.Dir = attr, dir
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		return "", nil, err
-	}
-	server.Stdout, server.Stderr = log, log
-	done, err := start(server)
-	if err != nil {
-		return "", nil, err
-	}
-	stop = func() {
-		_ = server.Process.Signal(syscall.SIGQUIT)
-		<-done
-		_ = os.RemoveAll(dir)
-	}
-	url = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
-	if err := ping(url, time.Now().Add(30*time.Second)); err != nil {
-		text, _ := os.ReadFile(log.Name())
-		stop()
-		return "", nil, fmt.Errorf("start PostgreSQL: %w: %s", err, text)
-	}
-	return url, stop, nil
-}
-
-// start runs a server from a thread of its own: the death signal of a child comes when its parent's thread ends.
-func start(server *exec.Cmd) (done chan struct{}, err error) {
-	done = make(chan struct{})
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer close(done)
-		err := server.Start()
-		started <- err
-		if err == nil {
-			_ = server.Wait() // how it ended does not matter any more
-		}
-	}()
-	return done, <-started
-}
-
-// unprivileged returns how to start processes that PostgreSQL accepts, and gives them the directory.
-func unprivileged(dir string) (*syscall.SysProcAttr, error) {
-	attr := &syscall.SysProcAttr{}
-	if os.Getuid() != 0 {
-		return attr, nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		u, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, err := strconv.ParseUint(u.Uid, 10, 32)
-		if err != nil {
-			return nil, err
-		}
-		gid, err := strconv.ParseUint(u.Gid, 10, 32)
-		if err != nil {
-			return nil, err
-		}
-		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		return attr, os.Chown(dir, int(uid), int(gid))
-	}
-	return nil, errors.New("the tests run as root, and there is no other user to run PostgreSQL as")
-}
-
-func freePort() (int, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // a TCP listener
-	return port, l.Close()
 }
 
 // ping waits until the server answers.

@@ -48,6 +48,17 @@ type session interface {
 // errNothing tells that a transaction has nothing to write.
 var errNothing = errors.New("nothing to write")
 
+// refusal is an error of our caller's, who ends a transaction with it.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// ours reports whether a transaction ended with an error that says nothing of the database.
+func ours(err error) bool {
+	var r refusal
+	return errors.Is(err, errNothing) || errors.Is(err, errMoved) || errors.As(err, &r)
+}
+
 // commit runs a transaction. Without error it took place; CodeUnknown leaves it open; any other error means that nothing
 // was stored.
 func (s *Store) commit(ctx context.Context, t *transaction) error {
@@ -70,6 +81,12 @@ func (s *Store) commit(ctx context.Context, t *transaction) error {
 			s.mu.Lock()
 			s.unknown[t.id] = oldest
 			s.mu.Unlock()
+			return err
+		case ours(err):
+			var r refusal
+			if errors.As(err, &r) {
+				return r.error
+			}
 			return err
 		case attempt == attempts || !again(err) && (!begun || !broken(err)):
 			return classify(t.op, err)

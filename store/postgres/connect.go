@@ -98,6 +98,10 @@ func (s *Store) withConn(ctx context.Context, f func(conn *pgxpool.Conn) error) 
 			s.pool.Reset()
 		}
 	}
-	s.outage.observe(err)
+	if ours(err) {
+		s.outage.observe(nil)
+	} else {
+		s.outage.observe(err)
+	}
 	return err
 }

@@ -98,7 +98,7 @@ func lost(err error) bool { return fatal(err) }
 // broken reports whether the connection is to blame, so that another one may do better.
 func broken(err error) bool {
 	var coded *core.Error
-	if err == nil || errors.As(err, &coded) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || ours(err) || errors.As(err, &coded) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	return fatal(err) || stateOf(err) == stateReadOnly

@@ -120,7 +120,11 @@ func fillGaps(ctx context.Context, tx session, p *core.AppendParams, found logs)
 	if err != nil {
 		return nil, err
 	}
-	return placing.Fill(p, gaps, found.of, func(g placing.Gap) ([]core.SegmentHeader, error) { return newer[g.Partition], nil })
+	out, err := placing.Fill(p, gaps, found.of, func(g placing.Gap) ([]core.SegmentHeader, error) { return newer[g.Partition], nil })
+	if err != nil {
+		return nil, refusal{err}
+	}
+	return out, nil
 }
 
 // selectNewer reads headers from an offset on, which begins a segment: a head that was known ends one.
@@ -250,107 +254,6 @@ func scanHeader(r pgx.Rows, h *core.SegmentHeader, before ...any) error {
 	}
 	h.Messages, err = core.DecodeHeaders(header, count)
 	return err
-}
-
-// Read implements core.Log.
-func (s *Store) Read(ctx context.Context, p core.ReadParams) (out []core.Message, err error) {
-	const op = "read"
-	err = s.reading(ctx, op, func(q session) (err error) {
-		out, err = read(ctx, q, p)
-		return err
-	})
-	return out, err
-}
-
-// wantedPart is a stretch of a segment to be read.
-type wantedPart struct {
-	header *core.SegmentHeader
-	i, j   int
-}
-
-// readAhead is how many segments one look-up reads the headers of.
-const readAhead = 64
-
-func read(ctx context.Context, q querier, p core.ReadParams) ([]core.Message, error) {
-	var out []core.Message
-	budget := p.Bytes
-	for _, run := range p.Offsets {
-		for from := run.First; from <= run.Last; {
-			hs, err := headers(ctx, q, core.HeadersParams{Partition: p.Partition, From: from, To: run.Last, Limit: readAhead})
-			if err != nil {
-				return nil, err
-			}
-			if len(hs) == 0 {
-				break
-			}
-			parts, full := choose(hs, run, p.Bytes > 0, &budget, len(out) > 0)
-			ms, err := bodies(ctx, q, p.Partition, parts)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, ms...)
-			if full {
-				return out, nil
-			}
-			from = hs[len(hs)-1].Last() + 1
-		}
-	}
-	return out, nil
-}
-
-// choose returns the parts of segments that lie in a run and fit the budget; full tells that something did not fit.
-func choose(hs []core.SegmentHeader, run core.Run, bounded bool, budget *int64, some bool) (parts []wantedPart, full bool) {
-	for n := range hs {
-		h := &hs[n]
-		i, last := int(max(run.First-h.First, 0)), int(min(run.Last-h.First, int64(len(h.Messages))-1))
-		part := wantedPart{header: h, i: i, j: i - 1}
-		for k := i; k <= last && !full; k++ {
-			from, to := core.BodyRange(h.Messages[k:], 0, 0)
-			if bounded && to-from > *budget && some {
-				full = true
-				break
-			}
-			*budget -= to - from
-			part.j, some = k, true
-		}
-		if part.j >= part.i {
-			parts = append(parts, part)
-		}
-		if full {
-			break
-		}
-	}
-	return parts, full
-}
-
-// bodies reads parts of segments, of each no more than what is wanted.
-func bodies(ctx context.Context, q querier, key core.PartitionKey, parts []wantedPart) ([]core.Message, error) {
-	if len(parts) == 0 {
-		return nil, nil
-	}
-	c := newColumns(len(parts), 3)
-	byFirst := make(map[int64]*wantedPart, len(parts))
-	for n := range parts {
-		p := &parts[n]
-		from, to := core.BodyRange(p.header.Messages, p.i, p.j)
-		c.set(n, p.header.First, from+1, to-from)
-		byFirst[p.header.First] = p
-	}
-	var out []core.Message
-	err := rows(ctx, q, `SELECT s.first, substring(s.body FROM x.at::int FOR x.n::int)
-		FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS x(first, at, n)
-		CROSS JOIN LATERAL (SELECT * FROM segments y WHERE y.partition = $1 AND y.first = x.first OFFSET 0) s`, func(r pgx.Rows) error {
-		var first int64
-		var body []byte
-		if err := r.Scan(&first, &body); err != nil {
-			return err
-		}
-		p := byFirst[first]
-		ms, err := core.DecodeMessages(p.header, p.i, p.j, body)
-		out = append(out, ms...)
-		return err
-	}, append([]any{int64(key)}, c.args()...)...)
-	return out, err
 }
 
 // Locate implements core.Log.

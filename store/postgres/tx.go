@@ -20,8 +20,17 @@ func (u *update) Headers(p core.PartitionKey, first, last int64) ([]core.Segment
 
 // Read implements core.Tx.
 func (u *update) Read(p core.PartitionKey, offsets core.Runs) ([]core.Message, error) {
-	out, err := read(u.ctx, u.tx, core.ReadParams{Partition: p, Offsets: offsets})
-	return out, classify("read", err)
+	out, err := readAll(u.ctx, u.tx, []core.ReadParams{{Partition: p, Offsets: offsets}})
+	if err != nil {
+		return nil, classify("read", err)
+	}
+	return out[0], nil
+}
+
+// Prefetch implements core.Tx.
+func (u *update) Prefetch(ranges []core.HeadersParams) ([][]core.SegmentHeader, error) {
+	out, err := prefetch(u.ctx, u.tx, ranges)
+	return out, classify("prefetch", err)
 }
 
 // Log implements core.Tx. Logs of the rows that were asked for are at hand, others are looked up.

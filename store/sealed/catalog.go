@@ -19,7 +19,7 @@ type known struct {
 func (s *store) seals(partition core.PartitionKey) (bool, error) {
 	s.mu.RLock()
 	queue, ok := s.partitions[partition]
-	encrypted := s.all || ok && s.queues[queue] != nil && s.queues[queue].encrypted
+	encrypted := s.o.all || ok && s.queues[queue] != nil && s.queues[queue].encrypted
 	s.mu.RUnlock()
 	switch {
 	case !ok:

@@ -43,6 +43,9 @@ func TestEngine(t *testing.T) {
 	ring := sealed.NewRing(key(t, "1"))
 	stores := map[string]enginetest.Open{
 		"memory": func(*testing.T) core.Store { return sealed.WrapAll(memory.New(), sealed.Options{Keys: ring}) },
+		"shared": func(*testing.T) core.Store {
+			return sealed.WrapAll(memory.NewShared(core.NewSystemClock()), sealed.Options{Keys: ring})
+		},
 		"sqlite": func(t *testing.T) core.Store {
 			t.Helper()
 			s, err := sqlite.Open(context.Background(), t.TempDir(), sqlite.Options{})
@@ -240,4 +243,20 @@ func TestDeletedQueuesAreForgotten(t *testing.T) {
 	q, p := r.make(3, true)
 	require.NoError(t, r.append(r.over, coretest.Segments(p, 1, 1, r.now)))
 	assert.NotContains(t, r.read(r.below, p)[0], `"n"`, q.Name)
+}
+
+func TestPartitionsAreReadTogether(t *testing.T) {
+	below := memory.NewShared(core.NewSystemClock())
+	r := &rig{T: t, below: below, now: core.TimeOf(coretest.Start), over: sealed.Wrap(below, sealed.Options{Keys: sealed.NewRing(key(t, "1"))})}
+	t.Cleanup(func() { require.NoError(t, r.over.Close()) })
+	r.queue, r.secret = r.make(1, true)
+	_, r.open = r.make(2, false)
+	require.NoError(t, r.append(r.over, coretest.Segments(r.secret, 1, 1, r.now), coretest.Segments(r.open, 2, 1, r.now)))
+	shared, ok := r.over.(core.Shared)
+	require.True(t, ok)
+	got, err := shared.ReadAll(t.Context(), []core.ReadParams{
+		{Partition: r.open, Offsets: core.Runs{{First: 1, Last: 1}}}, {Partition: r.secret, Offsets: core.Runs{{First: 1, Last: 1}}},
+	})
+	require.NoError(t, err)
+	assert.Equal(t, []string{`{"n":2}`, `{"n":1}`}, []string{string(got[0][0].Payload), string(got[1][0].Payload)})
 }

@@ -19,6 +19,8 @@ type Options struct {
 	AllowPlaintext bool
 	// Logger is told of plaintext in encrypted queues. Default: discarded.
 	Logger *slog.Logger
+	// all takes every queue for encrypted; tests set it.
+	all bool
 }
 
 // Wrap returns a store that behaves as s does, core.Shared included, and
@@ -30,6 +32,9 @@ func Wrap(s core.Store, o Options) core.Store {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &store{Store: s, o: o, queues: map[uuid.UUID]*known{}, partitions: map[core.PartitionKey]uuid.UUID{}}
+	if o.all {
+		w.encrypted.Add(1)
+	}
 	if shared, ok := s.(core.Shared); ok {
 		return struct {
 			core.Store
@@ -54,8 +59,6 @@ type store struct {
 	gone []core.PartitionKey
 	// warned are the queues that were warned of.
 	warned sync.Map
-	// all takes every queue for encrypted; tests set it.
-	all bool
 }
 
 // What is due (Sweeping.Due) goes from the schedule to the log as it is, sealed, so that no lost key holds up what belongs to other queues.
@@ -160,4 +163,19 @@ func (s *sharedStore) Follow(ctx context.Context, since string) (core.Followed, 
 	f, err := s.Shared.Follow(ctx, since)
 	s.s.learnPartitions(f.Logs)
 	return f, err
+}
+
+// ReadAll implements core.Shared.
+func (s *sharedStore) ReadAll(ctx context.Context, ps []core.ReadParams) ([][]core.Message, error) {
+	lists, err := s.Shared.ReadAll(ctx, ps)
+	if err != nil {
+		return lists, err
+	}
+	out := make([][]core.Message, len(lists))
+	for i := range lists {
+		if out[i], err = s.s.openAll(lists[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

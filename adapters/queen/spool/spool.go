@@ -70,7 +70,7 @@ type Spool struct {
 	aead cipher.AEAD
 	// readers decrypt, aead first.
 	readers []cipher.AEAD
-	lock *os.File
+	lock    *os.File
 
 	mu     sync.Mutex
 	files  []*file

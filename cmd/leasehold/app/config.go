@@ -46,6 +46,7 @@ type Config struct {
 
 	QueenConfig      `embed:""`
 	CfqueuesConfig   `embed:""`
+	QueratorConfig   `embed:""`
 	EncryptionConfig `embed:""`
 	ControlConfig    `embed:""`
 	SpoolConfig      `embed:""`
@@ -59,7 +60,7 @@ func DefaultConfig() Config {
 		QueenAddr: "127.0.0.1:6632", QueratorAddr: []string{"127.0.0.1:2319"}, CfqueuesAddr: "127.0.0.1:8790",
 		AdminAddr: "127.0.0.1:8400", ControlAddr: Off,
 		LogFormat: "text", LogLevel: "info", MetricsQueues: 100,
-		QueenConfig: defaultQueenConfig(), CfqueuesConfig: defaultCfqueuesConfig(), SpoolConfig: defaultSpoolConfig(),
+		QueenConfig: defaultQueenConfig(), CfqueuesConfig: defaultCfqueuesConfig(), QueratorConfig: defaultQueratorConfig(), SpoolConfig: defaultSpoolConfig(),
 	}
 }
 
@@ -105,6 +106,7 @@ func (c *Config) Check() error {
 	if len(problems) == 0 {
 		problems = append(problems, c.checkQueen()...)
 		problems = append(problems, c.checkCfqueues()...)
+		problems = append(problems, c.checkQuerator()...)
 		if _, err := c.ring(); err != nil {
 			problems = append(problems, err)
 		}
@@ -167,7 +169,9 @@ func (c *Config) checkExposure() []error {
 		open("queen-addr", c.QueenAddr)
 	}
 	for _, s := range c.QueratorAddr {
-		open("querator-addr", splitFamily(s).addr)
+		if addr := splitFamily(s).addr; addr != Off && !c.Insecure && !loopback(addr) && !c.queratorGuarded() {
+			refuse("querator-addr", addr, "set "+EnvQueratorRootKey+", so that API keys are asked for, or give --insecure")
+		}
 	}
 	// The tokens of Cloudflare Queues are in the store: App.openTokens looks at its address.
 	if c.AdminAddr != Off && !c.Insecure && c.AdminToken == "" && !loopback(c.AdminAddr) {
@@ -198,5 +202,6 @@ func loopback(addr string) bool {
 func (c *Config) fromEnvironment() {
 	c.AdminToken = os.Getenv(EnvAdminToken)
 	c.CfqueuesToken = os.Getenv(EnvCfqueuesToken)
+	c.QueratorRootKey = os.Getenv(EnvQueratorRootKey)
 	c.readKeys()
 }

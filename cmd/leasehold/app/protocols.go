@@ -24,10 +24,10 @@ func (a *App) protocols(engine *core.Engine, desk *desk) []spec {
 		e := splitFamily(s)
 		// The family was checked with the rest of the configuration.
 		generation, _ := querator.ParseGeneration(e.family)
-		specs = append(specs, spec{"querator", "querator-addr", e.addr, querator.New(engine, querator.Options{
-			Generation: generation, Version: version(), Metrics: admin.Guard(a.cfg.AdminToken, a.metrics.handler()),
-			Logger: a.log, Now: time.Now, Observer: a.metrics,
-		})})
+		options := a.cfg.queratorOptions()
+		options.Generation, options.Version, options.Metrics = generation, version(), admin.Guard(a.cfg.AdminToken, a.metrics.handler())
+		options.Logger, options.Now, options.Observer = a.log, time.Now, a.metrics
+		specs = append(specs, spec{"querator", "querator-addr", e.addr, querator.New(engine, options)})
 	}
 	return specs
 }

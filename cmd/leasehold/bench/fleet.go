@@ -18,8 +18,8 @@ const (
 	ahead = 8
 	// patience is how long a request may go on after a run has ended.
 	patience = 60 * time.Second
-	// fillClients fill a backlog.
-	fillClients = 8
+	// fillClients fill a backlog, singleClients one that is pushed in small requests.
+	fillClients, singleClients = 8, 128
 )
 
 // fleet are the clients of one load at one server, kept from run to run.
@@ -156,18 +156,22 @@ func (o *outcome) latency(k kind) *histogram {
 // fill pushes at least n messages, as fast as it can, in batches of s.batch
 // and evenly over the queues, and returns how many it pushed.
 func fill(d dialect, s *spec, n int64) (int64, error) {
-	clients := make([]*client, fillClients)
+	count := fillClients
+	if s.batch < 10 {
+		count = singleClients
+	}
+	clients := make([]*client, count)
 	requests := (n + int64(s.batch) - 1) / int64(s.batch)
-	round := int64(max(s.queues, fillClients))
+	round := int64(max(s.queues, count))
 	var done sync.WaitGroup
 	for i := range clients {
-		cl := newClient(d, s, i, fillClients)
+		cl := newClient(d, s, i, count)
 		clients[i] = cl
 		done.Go(func() {
 			defer cl.c.close()
 			for first := int64(i); cl.failure == nil; first += round {
 				for l := range int64(len(cl.lanes)) {
-					request := first + l*fillClients
+					request := first + l*int64(count)
 					if request >= requests || cl.failure != nil {
 						return
 					}

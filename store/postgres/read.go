@@ -1,0 +1,234 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/core"
+)
+
+// selectStretches reads the headers of segments that hold the offsets of several stretches, each with its number.
+const selectStretches = `SELECT k.n, s.first, s.count, s.appended_at, s.before_messages, s.before_bytes, s.before_created, s.header` + fromStretches
+
+const fromStretches = ` FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS k(partition, low, high, most, n)
+	CROSS JOIN LATERAL (SELECT * FROM segments g WHERE g.partition = k.partition AND g.first <= k.high AND g.first + g.count > k.low
+	AND g.first >= coalesce((SELECT o.first FROM segments o WHERE o.partition = k.partition AND o.first <= k.low ORDER BY o.first DESC LIMIT 1), 0)
+	ORDER BY g.first LIMIT k.most) s`
+
+// selectMessages reads bodies too, where a good part of one is wanted or it is small.
+const selectMessages = `SELECT k.n, CASE WHEN octet_length(s.body) <= 8192 OR 4 * (least(k.high, s.first + s.count - 1) - greatest(k.low, s.first) + 1) >= s.count
+	THEN s.body END, s.first, s.count, s.appended_at, s.before_messages, s.before_bytes, s.before_created, s.header` + fromStretches
+
+// stretches returns the arguments of the statements above.
+func stretches(ranges []core.HeadersParams) []any {
+	c := newColumns(len(ranges), 3)
+	most := make([]*int64, len(ranges))
+	for i, r := range ranges {
+		c.set(i, int64(r.Partition), r.From, r.To)
+		most[i] = limited(r.Limit)
+	}
+	return c.args(most)
+}
+
+func prefetch(ctx context.Context, q querier, ranges []core.HeadersParams) ([][]core.SegmentHeader, error) {
+	out := make([][]core.SegmentHeader, len(ranges))
+	if len(ranges) == 0 {
+		return out, nil
+	}
+	err := rows(ctx, q, selectStretches, func(r pgx.Rows) error {
+		var n int
+		var h core.SegmentHeader
+		err := scanHeader(r, &h, &n)
+		h.Partition = ranges[n-1].Partition
+		out[n-1] = append(out[n-1], h)
+		return err
+	}, stretches(ranges)...)
+	return out, err
+}
+
+// Read implements core.Log.
+func (s *Store) Read(ctx context.Context, p core.ReadParams) ([]core.Message, error) {
+	out, err := s.ReadAll(ctx, []core.ReadParams{p})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// ReadAll implements core.Shared.
+func (s *Store) ReadAll(ctx context.Context, list []core.ReadParams) (out [][]core.Message, err error) {
+	err = s.reading(ctx, "read", func(q session) (err error) {
+		out, err = readAll(ctx, q, list)
+		return err
+	})
+	return out, err
+}
+
+// readAhead is how many segments of a stretch one statement reads at most where a number of bytes ends the reading.
+const readAhead = 64
+
+// wantedPart is what is wanted of one segment.
+type wantedPart struct {
+	// at is the index of the answer that it belongs to.
+	at     int
+	header core.SegmentHeader
+	body   []byte
+	i, j   int
+}
+
+// readAll reads with one statement, and a second one where a small part of a large body is wanted. What a number of bytes ends is
+// read bit by bit.
+func readAll(ctx context.Context, q querier, list []core.ReadParams) ([][]core.Message, error) {
+	out := make([][]core.Message, len(list))
+	var ranges []core.HeadersParams
+	var at []int
+	for i := range list {
+		if list[i].Bytes > 0 {
+			ms, err := readSome(ctx, q, &list[i])
+			if err != nil {
+				return nil, err
+			}
+			out[i] = ms
+			continue
+		}
+		for _, run := range list[i].Offsets {
+			ranges = append(ranges, core.HeadersParams{Partition: list[i].Partition, From: run.First, To: run.Last})
+			at = append(at, i)
+		}
+	}
+	parts, err := findParts(ctx, q, ranges)
+	if err != nil {
+		return nil, err
+	}
+	for i := range parts {
+		parts[i].at = at[parts[i].at]
+	}
+	return out, finishParts(ctx, q, parts, out)
+}
+
+// findParts returns the segments of stretches, with the number of the stretch.
+func findParts(ctx context.Context, q querier, ranges []core.HeadersParams) ([]wantedPart, error) {
+	if len(ranges) == 0 {
+		return nil, nil
+	}
+	var parts []wantedPart
+	err := rows(ctx, q, selectMessages, func(r pgx.Rows) error {
+		var p wantedPart
+		var n int
+		if err := scanHeader(r, &p.header, &n, &p.body); err != nil {
+			return err
+		}
+		p.at = n - 1
+		want, h := &ranges[p.at], &p.header
+		h.Partition = want.Partition
+		p.i, p.j = int(max(want.From-h.First, 0)), int(min(want.To-h.First, int64(len(h.Messages))-1))
+		parts = append(parts, p)
+		return nil
+	}, stretches(ranges)...)
+	return parts, err
+}
+
+// finishParts reads the bodies that are still missing, and puts the messages into the answers, in order.
+func finishParts(ctx context.Context, q querier, parts []wantedPart, out [][]core.Message) error {
+	var missing []*wantedPart
+	for i := range parts {
+		p := &parts[i]
+		if p.body == nil {
+			missing = append(missing, p)
+			continue
+		}
+		from, to := core.BodyRange(p.header.Messages, p.i, p.j)
+		if to > int64(len(p.body)) {
+			return core.Errorf(core.CodeFormat, "read", "a body of %d bytes is too short", len(p.body))
+		}
+		p.body = p.body[from:to]
+	}
+	if err := bodies(ctx, q, missing); err != nil {
+		return err
+	}
+	for i := range parts {
+		p := &parts[i]
+		if p.body == nil {
+			continue // deleted meanwhile
+		}
+		ms, err := core.DecodeMessages(&p.header, p.i, p.j, p.body)
+		if err != nil {
+			return err
+		}
+		out[p.at] = append(out[p.at], ms...)
+	}
+	return nil
+}
+
+// bodies reads of each segment no more than what is wanted.
+func bodies(ctx context.Context, q querier, parts []*wantedPart) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	c := newColumns(len(parts), 4)
+	for n, p := range parts {
+		from, to := core.BodyRange(p.header.Messages, p.i, p.j)
+		c.set(n, int64(p.header.Partition), p.header.First, from+1, to-from)
+	}
+	return rows(ctx, q, `SELECT k.n, substring(s.body FROM k.low::int FOR k.bytes::int)
+		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS k(partition, first, low, bytes, n)
+		CROSS JOIN LATERAL (SELECT * FROM segments g WHERE g.partition = k.partition AND g.first = k.first OFFSET 0) s`, func(r pgx.Rows) error {
+		var n int
+		var body []byte
+		err := r.Scan(&n, &body)
+		parts[n-1].body = body
+		return err
+	}, c.args()...)
+}
+
+// readSome reads until a number of bytes is reached.
+func readSome(ctx context.Context, q querier, p *core.ReadParams) ([]core.Message, error) {
+	out := make([][]core.Message, 1)
+	budget := p.Bytes
+	for _, run := range p.Offsets {
+		for from := run.First; from <= run.Last; {
+			hs, err := headers(ctx, q, core.HeadersParams{Partition: p.Partition, From: from, To: run.Last, Limit: readAhead})
+			if err != nil {
+				return nil, err
+			}
+			if len(hs) == 0 {
+				break
+			}
+			parts, full := choose(hs, run, &budget, len(out[0]) > 0)
+			if err := finishParts(ctx, q, parts, out); err != nil {
+				return nil, err
+			}
+			if full {
+				return out[0], nil
+			}
+			from = hs[len(hs)-1].Last() + 1
+		}
+	}
+	return out[0], nil
+}
+
+// choose returns the parts of segments that lie in a run and fit the budget; full tells that something did not fit.
+func choose(hs []core.SegmentHeader, run core.Run, budget *int64, some bool) (parts []wantedPart, full bool) {
+	for n := range hs {
+		h := &hs[n]
+		i, last := int(max(run.First-h.First, 0)), int(min(run.Last-h.First, int64(len(h.Messages))-1))
+		part := wantedPart{header: *h, i: i, j: i - 1}
+		for k := i; k <= last && !full; k++ {
+			from, to := core.BodyRange(h.Messages[k:], 0, 0)
+			if to-from > *budget && some {
+				full = true
+				break
+			}
+			*budget -= to - from
+			part.j, some = k, true
+		}
+		if part.j >= part.i {
+			parts = append(parts, part)
+		}
+		if full {
+			break
+		}
+	}
+	return parts, full
+}
