@@ -77,26 +77,3 @@ func FuzzHeaders(f *testing.F) {
 		require.Contains(t, []int{400, 401}, a.status, a.raw)
 	})
 }
-
-// FuzzPreferredWait pulls with any preference from a queue that has a message, so that
-// nothing waits.
-func FuzzPreferredWait(f *testing.F) {
-	h := start(f, cfqueues.Options{})
-	path := h.make("jobs", `"max_retries":100`)
-	h.push(path, "a")
-	for _, s := range []string{"wait=5", "wait=-1", "a, wait = 3;b=c", "wait", "=", ",", "wait=99999999999999999999"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, prefer string) {
-		r := httptest.NewRequest("POST", base+path+"/messages/pull", nil)
-		r.Header.Set("Prefer", prefer)
-		w := httptest.NewRecorder()
-		h.handler.ServeHTTP(w, r)
-		a := readAnswer(t, w)
-		require.Equal(t, 200, a.status, a.raw)
-		var p pulled
-		h.decode(a, &p)
-		require.Len(t, p.Messages, 1)
-		h.ok("POST", path+"/messages/ack", `{"retries":[{"lease_id":"`+p.Messages[0].LeaseID+`","keep_attempts":true}]}`, nil)
-	})
-}

@@ -10,12 +10,12 @@ import (
 
 func TestDecodeCycle(t *testing.T) {
 	c, err := decodeCycle([]byte(`{"query_id":"q","partition_id":"p","consumer_group":null,"state_ops":[{"key":"k","value":{ "a":1 },"type":"upsert"},{"type":"delete","key":"","value":1}],
-		"push_items":[{"queue":"o","data":[1],"messageId":"ignored"}],"ack":{"status":"ok","count":3,"transactionId":"t","leaseId":"l","more":{}},"release_lease":false,"x":[]}`))
+		"push_items":[{"queue":"o","data":[1],"messageId":"named"}],"ack":{"status":"ok","count":3,"transactionId":"t","leaseId":"l","more":{}},"release_lease":false,"x":[]}`))
 	require.NoError(t, err)
 	assert.Equal(t, &cycleBody{
 		query: "q", partition: "p",
 		ops:    []stateOp{{"k", []byte(`{ "a":1 }`)}, {"", nil}},
-		pushes: []pushItem{{queue: "o", partition: "Default", payload: []byte("[1]"), hasQueue: true}},
+		pushes: []pushItem{{queue: "o", partition: "Default", messageID: "named", payload: []byte("[1]"), hasQueue: true}},
 		ack:    &cycleAck{transactionID: "t", leaseID: "l", status: statusCompleted, count: 3},
 	}, c)
 	c, err = decodeCycle([]byte(`{"ack":[],"release_lease":null,"state_ops":[],"push_items":[]}`))

@@ -1,7 +1,6 @@
 package queen_test
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -61,10 +60,6 @@ func TestAServerThatStaysAwayIsNotWaitedForForever(t *testing.T) {
 	one.drained(t)
 	got := two.takeAll(t, "q")
 	assert.ElementsMatch(t, []string{"a", "b", "c", "d"}, got["p"], "late, and there")
-	require.Eventually(t, func() bool {
-		two.local.Advance(time.Second)
-		return two.do(t, http.MethodGet, "/api/v1/system/maintenance", "").status == http.StatusOK
-	}, 5*time.Second, time.Millisecond)
 	one.end(t)
 	two.end(t)
 }

@@ -26,6 +26,17 @@ func (s *server) store(ctx context.Context, items []core.PushItem) ([]core.Pushe
 // push stores what can be stored now and spools the rest: everything while maintenance is on or the store is away, and else what belongs to
 // partitions of which something is spooled, since it must not pass that.
 func (m *Maintenance) push(ctx context.Context, items []core.PushItem) ([]core.Pushed, error) {
+	if m.quiet(ctx) {
+		pushed, err := m.o.Engine.Push(ctx, core.PushParams{Protocol: core.ProtocolQueen, Items: items, Create: true})
+		if !anyAway(pushed, err) {
+			return pushed, err
+		}
+		if len(pushed) != len(items) {
+			pushed = allFailed(len(items), err)
+		}
+		m.toSpool(items, m.again(ctx, items, every(len(items)), pushed), pushed)
+		return pushed, nil
+	}
 	if err := m.check(items); err != nil {
 		return nil, err
 	}
@@ -42,6 +53,38 @@ func (m *Maintenance) push(ctx context.Context, items []core.PushItem) ([]core.P
 		m.toSpool(items, spooled, out)
 	}
 	return out, nil
+}
+
+// quiet reports whether there is nothing that any push must wait for, which is nearly always.
+func (m *Maintenance) quiet(ctx context.Context) bool {
+	now, away := m.current(ctx)
+	if now.Push || away {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.spooled == 0 && len(m.held) == 0
+}
+
+func every(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// anyAway reports whether a push, or part of it, was not stored because the store is away.
+func anyAway(pushed []core.Pushed, err error) bool {
+	if storeAway(err) {
+		return true
+	}
+	for i := range pushed {
+		if pushed[i].Status == core.PushFailed && storeAway(pushed[i].Err) {
+			return true
+		}
+	}
+	return false
 }
 
 // check refuses what the engine would refuse whenever it came: it must not lie in the spool.
@@ -130,13 +173,20 @@ func (m *Maintenance) pushNow(ctx context.Context, items []core.PushItem, which 
 	}
 	for k, i := range which {
 		out[i] = pushed[k]
-		if pushed[k].Status == core.PushFailed && storeAway(pushed[k].Err) {
-			again = append(again, i)
-			err = pushed[k].Err
+	}
+	return m.again(ctx, items, which, out), nil
+}
+
+// again returns those messages that the store did not take because it is away, and counts them as spooled.
+func (m *Maintenance) again(ctx context.Context, items []core.PushItem, which []int, out []core.Pushed) (again []int) {
+	var err error
+	for _, i := range which {
+		if out[i].Status == core.PushFailed && storeAway(out[i].Err) {
+			again, err = append(again, i), out[i].Err
 		}
 	}
 	if len(again) == 0 {
-		return nil, nil
+		return nil
 	}
 	m.setAway(ctx, true, err)
 	m.mu.Lock()
@@ -144,7 +194,7 @@ func (m *Maintenance) pushNow(ctx context.Context, items []core.PushItem, which 
 	for _, i := range again {
 		m.remember(nameOf(&items[i]))
 	}
-	return again, nil
+	return again
 }
 
 // refused reports a push that failed as a whole. Where part of the request goes to the spool, the failure is only that of the rest.

@@ -20,24 +20,12 @@ import (
 
 // maintenanceRules are the paragraphs about maintenance.
 var maintenanceRules = []rule{
-	{covers: "8.2 maintenance.js", run: func(t *testing.T, b *broker) {
-		t.Helper()
-		if b.remote == nil {
-			switchUnderLoad(t, newDesk(t, memory.New()))
-		}
-	}},
-	{covers: "8.3 cli maintenance", run: func(t *testing.T, b *broker) {
-		t.Helper()
-		if b.remote == nil {
-			switchesAreShown(t, newDesk(t, memory.New()))
-		}
-	}},
-	{covers: "9.1 maintenance", run: func(t *testing.T, b *broker) {
-		t.Helper()
-		if b.remote == nil {
-			newPartitionsAreFound(t, newDesk(t, memory.New()))
-		}
-	}},
+	{covers: "8.2 maintenance.js", run: withDesk(switchUnderLoad)},
+	{covers: "8.3 cli maintenance", run: withDesk(switchesAreShown)},
+	{covers: "9.1 maintenance", run: withDesk(newPartitionsAreFound)},
+	{covers: "5.2 push", run: withDesk(buffersAndDrains)},
+	{covers: "5.2 pop", run: withDesk(popsEnd)},
+	{covers: "5.2 dedup", run: withDesk(deduplicates)},
 }
 
 // maintain turns push maintenance.
@@ -133,49 +121,49 @@ func newPartitionsAreFound(t *testing.T, d *desk) {
 	assert.Equal(t, "new", p.Partition)
 }
 
-func TestPushMaintenanceBuffersAndDrainsInOrder(t *testing.T) {
-	overStores(t, func(t *testing.T, d *desk) {
-		t.Helper()
-		assert.Equal(t, []string{"queued"}, d.statuses(t, "q", "p", "a"))
-		d.maintain(t, true)
-		out := d.push(t, `{"items":[{"queue":"q","partition":"p","payload":{ "n": 1.50 }},{"queue":"q","partition":"p","payload":2,"transactionId":"c"}]}`)
-		require.Len(t, out, 2)
-		assert.Equal(t, "buffered", out[0].Status)
-		assert.Equal(t, out[0].MessageID, out[0].TransactionID)
-		assert.Equal(t, 1, out[1].Index)
-		assert.Equal(t, 2, d.buffered(t))
-		buffers := d.get(t, "/api/v1/status/buffers")
-		assert.InDelta(t, 2, buffers["pending"], 0)
-		assert.Equal(t, true, buffers["dbHealthy"])
+func TestPushMaintenanceBuffersAndDrainsInOrder(t *testing.T) { overStores(t, buffersAndDrains) }
 
-		p := d.pop(t, "/queue/q?batch=10")
-		require.Equal(t, []string{"a"}, p.ids(), "pops go on, and get what is stored")
-		assert.True(t, d.ack(t, "", p.PartitionID, p.LeaseID, "a=completed")[0].Success, "so do acks")
+func buffersAndDrains(t *testing.T, d *desk) {
+	t.Helper()
+	assert.Equal(t, []string{"queued"}, d.statuses(t, "q", "p", "a"))
+	d.maintain(t, true)
+	out := d.push(t, `{"items":[{"queue":"q","partition":"p","payload":{ "n": 1.50 }},{"queue":"q","partition":"p","payload":2,"transactionId":"c"}]}`)
+	require.Len(t, out, 2)
+	assert.Equal(t, "buffered", out[0].Status)
+	assert.Equal(t, out[0].MessageID, out[0].TransactionID)
+	assert.Equal(t, 1, out[1].Index)
+	assert.Equal(t, 2, d.buffered(t))
+	buffers := d.get(t, "/api/v1/status/buffers")
+	assert.InDelta(t, 2, buffers["pending"], 0)
+	assert.Equal(t, true, buffers["dbHealthy"])
 
-		d.maintain(t, false)
-		d.drained(t)
-		r := d.do(t, http.MethodGet, "/api/v1/pop/queue/q?batch=10", "")
-		p = asPopped(t, r)
-		assert.Equal(t, []string{out[0].TransactionID, "c"}, p.ids())
-		assert.Equal(t, out[0].MessageID, p.Messages[0].ID, "the id that was answered is the message's")
-		assert.Contains(t, r.body, `"data":{ "n": 1.50 }`, "byte for byte")
-		assert.True(t, d.ack(t, "", p.PartitionID, "", out[0].TransactionID+"=completed")[0].Success, "without a lease too")
-		assert.Equal(t, []string{"queued"}, d.statuses(t, "q", "p", "d"))
-	})
+	p := d.pop(t, "/queue/q?batch=10")
+	require.Equal(t, []string{"a"}, p.ids(), "pops go on, and get what is stored")
+	assert.True(t, d.ack(t, "", p.PartitionID, p.LeaseID, "a=completed")[0].Success, "so do acks")
+
+	d.maintain(t, false)
+	d.drained(t)
+	r := d.do(t, http.MethodGet, "/api/v1/pop/queue/q?batch=10", "")
+	p = asPopped(t, r)
+	assert.Equal(t, []string{out[0].TransactionID, "c"}, p.ids())
+	assert.Equal(t, out[0].MessageID, p.Messages[0].ID, "the id that was answered is the message's")
+	assert.Contains(t, r.body, `"data":{ "n": 1.50 }`, "byte for byte")
+	assert.True(t, d.ack(t, "", p.PartitionID, "", out[0].TransactionID+"=completed")[0].Success, "without a lease too")
+	assert.Equal(t, []string{"queued"}, d.statuses(t, "q", "p", "d"))
 }
 
-func TestMaintenanceRespectsDeduplication(t *testing.T) {
-	overStores(t, func(t *testing.T, d *desk) {
-		t.Helper()
-		d.statuses(t, "q", "p", "a")
-		d.maintain(t, true)
-		assert.Equal(t, []string{"buffered", "buffered", "buffered"}, d.statuses(t, "q", "p", "a", "b", "b"))
-		assert.Equal(t, []string{"buffered"}, d.statuses(t, "q", "other", "a"))
-		d.maintain(t, false)
-		d.drained(t)
-		assert.Equal(t, map[string][]string{"p": {"a", "b"}, "other": {"a"}}, d.takeAll(t, "q"))
-		assert.Equal(t, []string{"duplicate"}, d.statuses(t, "q", "p", "b"))
-	})
+func TestMaintenanceRespectsDeduplication(t *testing.T) { overStores(t, deduplicates) }
+
+func deduplicates(t *testing.T, d *desk) {
+	t.Helper()
+	d.statuses(t, "q", "p", "a")
+	d.maintain(t, true)
+	assert.Equal(t, []string{"buffered", "buffered", "buffered"}, d.statuses(t, "q", "p", "a", "b", "b"))
+	assert.Equal(t, []string{"buffered"}, d.statuses(t, "q", "other", "a"))
+	d.maintain(t, false)
+	d.drained(t)
+	assert.Equal(t, map[string][]string{"p": {"a", "b"}, "other": {"a"}}, d.takeAll(t, "q"))
+	assert.Equal(t, []string{"duplicate"}, d.statuses(t, "q", "p", "b"))
 }
 
 func TestMaintenanceSurvivesARestart(t *testing.T) {
@@ -219,8 +207,10 @@ func TestEveryServerObeysTheSwitchWithinASecond(t *testing.T) {
 	two.end(t)
 }
 
-func TestPopMaintenanceEndsPopsThatWait(t *testing.T) {
-	d := newDesk(t, memory.New())
+func TestPopMaintenanceEndsPopsThatWait(t *testing.T) { overStores(t, popsEnd) }
+
+func popsEnd(t *testing.T, d *desk) {
+	t.Helper()
 	d.pushIDs(t, "q", "p", "a")
 	d.pop(t, "/queue/q?autoAck=true")
 	parked := d.park(t.Context(), t, "q", "/queue/q?wait=true&timeout=30000")

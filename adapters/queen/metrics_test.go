@@ -18,36 +18,36 @@ import (
 	"github.com/leasehold/leasehold/store/sqlite"
 )
 
-func TestHistoryAddsUp(t *testing.T) {
-	overStores(t, func(t *testing.T, d *desk) {
-		t.Helper()
-		for minute := range 3 {
-			for i := range minute + 1 {
-				d.pushIDs(t, "q", "p", strconv.Itoa(minute)+"-"+strconv.Itoa(i))
-			}
-			d.pushIDs(t, "other", "p", "x"+strconv.Itoa(minute))
-			d.clock.Advance(time.Minute)
-		}
-		points := func(query string) (out []float64) {
-			for _, p := range at(t, d.get(t, "/api/v1/status/analytics"+query), "dataPoints").([]any) { //nolint:forcetypeassert // at looks
-				out = append(out, at(t, p, "messages").(float64)) //nolint:forcetypeassert // a number
-			}
-			return out
-		}
-		assert.Equal(t, []float64{2, 3, 4, 0}, points("?interval=minute&from=2026-01-02T03:04:00Z"))
-		assert.Equal(t, []float64{1, 2, 3, 0}, points("?interval=minute&from=2026-01-02T03:04:00Z&queue=q"))
-		assert.Equal(t, []float64{2, 3}, points("?interval=minute&from=2026-01-02T03:04:00Z&to=2026-01-02T03:05:00Z"))
-		hours := points("")
-		require.Len(t, hours, 25, "a day by the hour")
-		assert.InDelta(t, 9, hours[24], 0)
-		assert.InDelta(t, 9, points("?interval=day")[1], 0)
-		assert.Equal(t, http.StatusBadRequest, d.do(t, http.MethodGet, "/api/v1/status/analytics?interval=week", "").status)
+func TestHistoryAddsUp(t *testing.T) { overStores(t, showsHistoryAddsUp) }
 
-		ops := d.get(t, "/api/v1/analytics/queue-ops?queue=q")
-		assert.Equal(t, []any{"q"}, ops["queues"])
-		assert.InDelta(t, 6, at(t, ops, "totals", "pushMessages"), 0)
-		assert.Len(t, ops["series"], 3)
-	})
+func showsHistoryAddsUp(t *testing.T, d *desk) {
+	t.Helper()
+	for minute := range 3 {
+		for i := range minute + 1 {
+			d.pushIDs(t, "q", "p", strconv.Itoa(minute)+"-"+strconv.Itoa(i))
+		}
+		d.pushIDs(t, "other", "p", "x"+strconv.Itoa(minute))
+		d.clock.Advance(time.Minute)
+	}
+	points := func(query string) (out []float64) {
+		for _, p := range at(t, d.get(t, "/api/v1/status/analytics"+query), "dataPoints").([]any) { //nolint:forcetypeassert // at looks
+			out = append(out, at(t, p, "messages").(float64)) //nolint:forcetypeassert // a number
+		}
+		return out
+	}
+	assert.Equal(t, []float64{2, 3, 4, 0}, points("?interval=minute&from=2026-01-02T03:04:00Z"))
+	assert.Equal(t, []float64{1, 2, 3, 0}, points("?interval=minute&from=2026-01-02T03:04:00Z&queue=q"))
+	assert.Equal(t, []float64{2, 3}, points("?interval=minute&from=2026-01-02T03:04:00Z&to=2026-01-02T03:05:00Z"))
+	hours := points("")
+	require.Len(t, hours, 25, "a day by the hour")
+	assert.InDelta(t, 9, hours[24], 0)
+	assert.InDelta(t, 9, points("?interval=day")[1], 0)
+	assert.Equal(t, http.StatusBadRequest, d.do(t, http.MethodGet, "/api/v1/status/analytics?interval=week", "").status)
+
+	ops := d.get(t, "/api/v1/analytics/queue-ops?queue=q")
+	assert.Equal(t, []any{"q"}, ops["queues"])
+	assert.InDelta(t, 6, at(t, ops, "totals", "pushMessages"), 0)
+	assert.Len(t, ops["series"], 3)
 }
 
 func TestQueueLagTellsAgesAtDelivery(t *testing.T) {
@@ -104,32 +104,32 @@ func TestHistorySurvivesARestartAndIsSharedAndBounded(t *testing.T) {
 	require.NoError(t, d.over.Close())
 }
 
-func TestMetricsRoutes(t *testing.T) {
-	overStores(t, func(t *testing.T, d *desk) {
-		t.Helper()
-		knownLoad(t, d)
-		m := d.get(t, "/metrics")
-		assert.InDelta(t, 60, m["uptime"], 1)
-		assert.InDelta(t, 12, at(t, m, "messages", "total"), 0)
-		assert.Positive(t, at(t, m, "requests", "total"))
-		assert.Positive(t, at(t, m, "memory", "rss"))
-		for _, key := range []string{"poolSize", "idleConnections", "waitingRequests"} {
-			assert.NotNil(t, at(t, m, "database", key))
-		}
-		r := d.do(t, http.MethodGet, "/metrics/prometheus", "")
-		assert.Equal(t, http.StatusOK, r.status)
-		assert.Equal(t, "text/plain; version=0.0.4; charset=utf-8", r.header.Get("Content-Type"))
-		for _, line := range []string{
-			"queen_uptime_seconds 60", "queen_file_buffer_pending 0", "queen_file_buffer_db_healthy 1", "queen_maintenance_mode_enabled 0",
-			`queen_cluster_push_messages_total{scope="cluster"} 12`, `queen_cluster_pop_messages_total{scope="cluster"} 8`,
-			`queen_cluster_ack_total{scope="cluster",result="success"} 3`, `queen_cluster_dlq_total{scope="cluster"} 1`,
-			`queen_dlq_depth{scope="cluster"} 1`, `queen_dlq_depth_by_queue{queue="billing.invoice.eu"} 1`,
-			`queen_cluster_pending_messages{scope="cluster"} 9`, `queen_queue_parked_consumers{queue="plain"} 0`,
-		} {
-			assert.Contains(t, r.body, line+"\n")
-		}
-		wellFormed(t, r.body)
-	})
+func TestMetricsRoutes(t *testing.T) { overStores(t, showsMetricsRoutes) }
+
+func showsMetricsRoutes(t *testing.T, d *desk) {
+	t.Helper()
+	knownLoad(t, d)
+	m := d.get(t, "/metrics")
+	assert.InDelta(t, 60, m["uptime"], 1)
+	assert.InDelta(t, 12, at(t, m, "messages", "total"), 0)
+	assert.Positive(t, at(t, m, "requests", "total"))
+	assert.Positive(t, at(t, m, "memory", "rss"))
+	for _, key := range []string{"poolSize", "idleConnections", "waitingRequests"} {
+		assert.NotNil(t, at(t, m, "database", key))
+	}
+	r := d.do(t, http.MethodGet, "/metrics/prometheus", "")
+	assert.Equal(t, http.StatusOK, r.status)
+	assert.Equal(t, "text/plain; version=0.0.4; charset=utf-8", r.header.Get("Content-Type"))
+	for _, line := range []string{
+		"queen_uptime_seconds 60", "queen_file_buffer_pending 0", "queen_file_buffer_db_healthy 1", "queen_maintenance_mode_enabled 0",
+		`queen_cluster_push_messages_total{scope="cluster"} 12`, `queen_cluster_pop_messages_total{scope="cluster"} 8`,
+		`queen_cluster_ack_total{scope="cluster",result="success"} 3`, `queen_cluster_dlq_total{scope="cluster"} 1`,
+		`queen_dlq_depth{scope="cluster"} 1`, `queen_dlq_depth_by_queue{queue="billing.invoice.eu"} 1`,
+		`queen_cluster_pending_messages{scope="cluster"} 9`, `queen_queue_parked_consumers{queue="plain"} 0`,
+	} {
+		assert.Contains(t, r.body, line+"\n")
+	}
+	wellFormed(t, r.body)
 }
 
 // wellFormed checks the shape of Prometheus' text format: each family is announced once, and before its samples.
@@ -155,8 +155,10 @@ func wellFormed(t *testing.T, text string) {
 	}
 }
 
-func TestInternalRoutes(t *testing.T) {
-	d := newDesk(t, memory.New())
+func TestInternalRoutes(t *testing.T) { overStores(t, showsInternalRoutes) }
+
+func showsInternalRoutes(t *testing.T, d *desk) {
+	t.Helper()
 	exactly(t, `{"status":"ok"}`, d.do(t, http.MethodPost, "/internal/api/notify", `{"queue":"q","partition":"p"}`).body)
 	exactly(t, `{"status":"ok"}`, d.do(t, http.MethodPost, "/internal/api/notify", "").body)
 	assert.Equal(t, http.StatusBadRequest, d.do(t, http.MethodPost, "/internal/api/notify", `{"queue":`).status)

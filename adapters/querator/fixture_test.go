@@ -157,6 +157,20 @@ func (f *fixture) create(name string, more ...string) {
 // patience bounds how long a test waits for another goroutine.
 const patience = 5 * time.Second
 
+// parked counts the leases that wait on a queue.
+func (f *fixture) parked(ctx context.Context, queue string) int {
+	f.t.Helper()
+	if f.remote != nil {
+		n, _ := f.remote.Waiting(f.t, queue)
+		return n
+	}
+	s, err := f.engine.QueueStats(ctx, queue, "")
+	if err != nil {
+		return 0
+	}
+	return s.ClaimsWaiting
+}
+
 // waiting waits until n leases of a queue are parked.
 func (f *fixture) waiting(queue string, n int) {
 	f.t.Helper()

@@ -102,7 +102,7 @@ func (r *replay) orTime(got <-chan answer, queue string) answer {
 			return a
 		default:
 		}
-		if s, err := r.engine.QueueStats(ctx, queue, ""); err == nil && s.ClaimsWaiting > 0 && r.wait == nil {
+		if r.parked(ctx, queue) > 0 && r.wait == nil {
 			r.clock.Advance(time.Second)
 			return soon(r.t, got)
 		}

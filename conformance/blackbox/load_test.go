@@ -100,7 +100,7 @@ func rejected(err error) bool {
 func (l *load) gone(err error) {
 	a, refused := Refused(err)
 	switch {
-	case l.faulty && !(refused && a.Status < 408):
+	case l.faulty && (!refused || a.Status >= 408):
 	case refused && l.stopping.Load() && isShutdown(a):
 	case refused:
 		l.ledger.Fault("refused: %v", err)

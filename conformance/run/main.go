@@ -26,7 +26,9 @@ import (
 	"time"
 )
 
-func main() {
+func main() { os.Exit(start()) }
+
+func start() int {
 	targets := flag.String("targets", strings.Join(defaultTargets, ","), "what to run against; also: address")
 	protocols := flag.String("protocols", "queen,querator,cfqueues", "whose cases to run")
 	list := flag.Bool("list", false, "print every case that is excepted, with its reason")
@@ -38,15 +40,16 @@ func main() {
 	if *serve != "" {
 		if err := hold(ctx, *serve); err != nil {
 			fmt.Fprintln(os.Stderr, "conformance:", err)
-			os.Exit(1)
+			return 1
 		}
-		return
+		return 0
 	}
 	r := &runner{protocols: strings.Split(*protocols, ","), list: *list, keep: *keep}
 	if err := r.run(ctx, strings.Split(*targets, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 // hold keeps a target running for tests that are started by hand.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -23,7 +24,7 @@ func (r *runner) compile(ctx context.Context) error {
 	r.binaries = map[string]string{}
 	for _, p := range r.protocols {
 		path := filepath.Join(r.dir, p+".test")
-		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", path, "./adapters/"+p) //nolint:gosec // the tester's own words
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", path, "./adapters/"+p)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("compile the cases of %s: %w\n%s", p, err, out)
 		}
@@ -55,43 +56,98 @@ type result struct {
 // event is one line of "go tool test2json".
 type event struct{ Action, Test, Output string }
 
-// play runs the tests of a protocol and keeps those that asked for a target.
+// play runs the tests of a protocol and keeps those that asked for a target. A
+// test that panics ends the others; they are run again without it.
 func (r *runner) play(ctx context.Context, target, protocol string, env []string, skip string) (*result, error) {
 	noted := filepath.Join(r.dir, target+"-"+protocol+".cases")
-	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", r.binaries[protocol], //nolint:gosec // built above
+	all, last := map[string]*outcome{}, ""
+	for range mostPanics {
+		raw, err := r.once(ctx, target, protocol, slices.Concat(env, []string{"CONFORMANCE_CASES=" + noted}), skip)
+		if err != nil {
+			return nil, err
+		}
+		tests, end, panicked := read(raw)
+		last = end
+		for name, t := range tests {
+			if old := all[name]; old == nil || old.state == "" || t.state == "fail" {
+				all[name] = t
+			}
+		}
+		if !panicked {
+			break
+		}
+		skip = strings.Join(slices.DeleteFunc([]string{skip, pattern(finished(tests))}, func(s string) bool { return s == "" }), "|")
+	}
+	names, err := os.ReadFile(noted)
+	if err != nil {
+		return nil, fmt.Errorf("no case of %s ran (%w):\n%s", protocol, err, last)
+	}
+	out := &result{protocol: protocol, target: target, cases: leaves(all, strings.Fields(string(names)))}
+	for _, c := range out.cases {
+		if c.state == "" {
+			c.state = "fail"
+			out.ended = fmt.Sprintf("%s on %s: the tests ended in the middle of %s:\n%s", protocol, target, c.name, last)
+		}
+	}
+	return out, nil
+}
+
+// mostPanics bounds how often tests are run again.
+const mostPanics = 12
+
+// once runs the tests and returns their output in test2json's form.
+func (r *runner) once(ctx context.Context, target, protocol string, env []string, skip string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", r.binaries[protocol],
 		"-test.v=test2json", "-test.short", "-test.parallel=1", "-test.timeout="+limit, "-test.skip="+skip)
 	cmd.Dir = filepath.Join("adapters", protocol)
-	cmd.Env = slices.Concat(os.Environ(), env, []string{"CONFORMANCE_CASES=" + noted})
-	var raw, complaints bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &raw, &complaints
+	cmd.Env = slices.Concat(os.Environ(), env)
+	var raw bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &raw, os.Stderr
 	if r.keep != "" {
-		kept, err := os.Create(filepath.Join(r.keep, target+"-"+protocol+".json"))
+		kept, err := os.OpenFile(filepath.Join(r.keep, target+"-"+protocol+".json"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = kept.Close() }()
 		cmd.Stdout = io.MultiWriter(&raw, kept)
 	}
-	err := cmd.Run()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	var failed *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &failed) {
+		return nil, err
 	}
-	tests, last := read(raw.Bytes())
-	names, readErr := os.ReadFile(noted) //nolint:gosec // our own file
-	if readErr != nil {
-		return nil, fmt.Errorf("no case of %s ran (%w):\n%s%s", protocol, errors.Join(err, readErr), last, complaints.String())
-	}
-	out := &result{protocol: protocol, target: target, cases: leaves(tests, strings.Fields(string(names)))}
-	for _, c := range out.cases {
-		if c.state == "" {
-			out.ended = fmt.Sprintf("%s on %s: the tests ended in the middle of %s:\n%s%s", protocol, target, c.name, last, complaints.String())
-		}
-	}
-	return out, nil
+	return raw.Bytes(), ctx.Err()
 }
 
-// read sorts the output by test. last is the end of all of it.
-func read(raw []byte) (tests map[string]*outcome, last string) {
+// finished are the tests that have ended and whose parents have not gone on without them: of what panicked, the
+// tests that came to an end before, and those that it was in.
+func finished(tests map[string]*outcome) []string {
+	parents := map[string]bool{}
+	for name := range tests {
+		for p := parent(name); p != ""; p = parent(p) {
+			parents[p] = true
+		}
+	}
+	var out []string
+	for name, t := range tests {
+		if !parents[name] && t.state != "" {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// pattern is what "go test -skip" takes for exactly these tests.
+func pattern(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = "^" + strings.ReplaceAll(regexp.QuoteMeta(n), "/", "$/^") + "$"
+	}
+	return strings.Join(quoted, "|")
+}
+
+// read sorts the output by test. last is the end of all of it; panicked says that it ended too early.
+func read(raw []byte) (tests map[string]*outcome, last string, panicked bool) {
 	tests = map[string]*outcome{}
 	var all []string
 	lines := bufio.NewScanner(bytes.NewReader(raw))
@@ -103,6 +159,7 @@ func read(raw []byte) (tests map[string]*outcome, last string) {
 		}
 		if e.Action == "output" {
 			all = append(all, e.Output)
+			panicked = panicked || strings.HasPrefix(e.Output, "panic: ") && !strings.Contains(e.Output, "test timed out")
 		}
 		if e.Test == "" {
 			continue
@@ -119,7 +176,7 @@ func read(raw []byte) (tests map[string]*outcome, last string) {
 			t.state = e.Action
 		}
 	}
-	return tests, strings.Join(all[max(0, len(all)-60):], "")
+	return tests, strings.Join(all[max(0, len(all)-60):], ""), panicked
 }
 
 // leaves are the tests without subtests that asked for a target, or whose parent did.

@@ -114,7 +114,7 @@ func original(ctx context.Context) ([]string, func() error, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, nil, fmt.Errorf("%w\n%s", err, out)
 	}
-	cmd := exec.CommandContext(ctx, binary, "-addr", "127.0.0.1:0", "-control", "127.0.0.1:0") //nolint:gosec // built above
+	cmd := exec.CommandContext(ctx, binary, "-addr", "127.0.0.1:0", "-control", "127.0.0.1:0")
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -72,9 +72,16 @@ func (r *Remote) emptyCfqueues(tb testing.TB, base string) {
 		if len(got.Result) == 0 {
 			return
 		}
+		gone := 0
+		var last []byte
 		for _, q := range got.Result {
-			r.call(tb, http.MethodDelete, base+"/"+q.ID, "")
+			// A queue that is another one's dead letter queue goes after that one.
+			status, text := r.ask(tb, http.MethodDelete, base+"/"+q.ID, "")
+			if last = text; status == http.StatusOK || status == http.StatusNotFound {
+				gone++
+			}
 		}
+		require.Positive(tb, gone, "no queue can be deleted: %s", last)
 	}
 }
 

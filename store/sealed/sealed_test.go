@@ -260,3 +260,51 @@ func TestPartitionsAreReadTogether(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{`{"n":2}`, `{"n":1}`}, []string{string(got[0][0].Payload), string(got[1][0].Payload)})
 }
+
+// TestGatewaysAgreeOnWhatIsEncrypted switches a queue's encryption at one gateway and pushes at another one, at once.
+func TestGatewaysAgreeOnWhatIsEncrypted(t *testing.T) {
+	ring := sealed.NewRing(key(t, "1"))
+	below := memory.NewShared(core.NewSystemClock())
+	engine := func(s core.Store) *core.Engine {
+		e, err := core.New(t.Context(), sealed.Wrap(s, sealed.Options{Keys: ring}), core.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, e.Shutdown(context.WithoutCancel(t.Context()))) })
+		return e
+	}
+	a, b := engine(below), engine(below.Another())
+	push := func(e *core.Engine, payload string) {
+		t.Helper()
+		_, err := e.Push(t.Context(), core.PushParams{Protocol: core.ProtocolQueen, Create: true, Items: []core.PushItem{
+			{Queue: "q", NewMessage: core.NewMessage{Payload: []byte(payload)}},
+		}})
+		require.NoError(t, err)
+	}
+	push(a, `"clear"`)
+	push(b, `"clear"`) // and so both know the queue
+	for round := range 5 {
+		on := round%2 == 0
+		_, err := a.ConfigureQueue(t.Context(), "q", func(q *core.Queue) error {
+			q.Options.Queen.EncryptionEnabled = on
+			return nil
+		})
+		require.NoError(t, err)
+		push(b, map[bool]string{true: `"secret"`, false: `"clear"`}[on])
+	}
+	queues, err := below.Queues(t.Context())
+	require.NoError(t, err)
+	parts, err := below.Partitions(t.Context(), queues[0].ID)
+	require.NoError(t, err)
+	list, err := below.Read(t.Context(), core.ReadParams{Partition: parts[0].Key, Offsets: core.Runs{{First: 1, Last: 99}}})
+	require.NoError(t, err)
+	clear := 0
+	for i := range list {
+		assert.NotContains(t, string(list[i].Payload), "secret")
+		if string(list[i].Payload) == `"clear"` {
+			clear++
+		}
+	}
+	assert.Equal(t, []int{7, 4}, []int{len(list), clear})
+	got, err := b.Claim(t.Context(), core.ClaimParams{Protocol: core.ProtocolQueen, Exclusive: true, Queue: "q", Messages: 9, Partitions: 1})
+	require.NoError(t, err)
+	assert.Len(t, got.Partitions[0].Messages, 7)
+}

@@ -91,7 +91,7 @@ func (d *desk) start(ctx context.Context, a *App, engine *core.Engine, clock cor
 	}
 	done.push("write figures", maintenanceTimeout, d.meter.Close)
 	d.maintenance, err = queen.NewMaintenance(ctx, queen.MaintenanceOptions{
-		Engine: engine, Clock: clock, Spool: d.spool, Failed: d.failed, Logger: a.log,
+		Engine: engine, Clock: clock, Spool: d.spool, Failed: d.failed, HoldFor: a.cfg.QueenSpoolWait, Logger: a.log,
 	})
 	if err != nil {
 		return fmt.Errorf("read the spool: %w", err)
