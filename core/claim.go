@@ -32,10 +32,12 @@ type claimReq struct {
 	lease    uuid.UUID
 	got      []gotRow
 	// size are the bytes of got; read are the messages of got, one list for each stretch, where they were read for the whole pass.
-	size int64
-	read [][]Message
-	index    int
-	parked   bool
+	size   int64
+	read   [][]Message
+	index  int
+	parked bool
+	// waited tells that it was in line for a while.
+	waited bool
 	// looked tells that the engine looked at what others committed for a claim that does not wait.
 	looked bool
 	// holdUntil is when a claim that lets its batch fill is served whatever is there; 0 before anything was.
@@ -125,6 +127,9 @@ func (e *Engine) Claim(ctx context.Context, p ClaimParams) (Claimed, error) {
 		e.post(func() { e.cancel(c, ctx.Err()) })
 		<-c.done
 	}
+	if e.shared && !c.waited && CodeOf(c.err) == CodeDeleted {
+		return e.Claim(ctx, p) // deleted by another gateway before it came; the name may have a new bearer
+	}
 	if c.err != nil {
 		return c.nothing(), c.err
 	}
@@ -200,7 +205,7 @@ func (e *Engine) accept(ctx context.Context, c *claimReq) {
 			return
 		}
 	}
-	c.parked = true
+	c.parked, c.waited = true, c.deadline != 0
 	e.waiting.Add(1)
 	for _, g := range c.groups {
 		g.entry.claimsWaiting.Add(1)

@@ -63,3 +63,14 @@ func (e *Engine) adopt(ctx context.Context, lease uuid.UUID, key RowKey) error {
 	}
 	return nil
 }
+
+// anew runs f again where it met a queue that was deleted under it and gateways share the store: f finds the queue by its name, which may
+// have a new bearer that another gateway made, or none.
+func anew[T any](e *Engine, f func() (T, error)) (T, error) {
+	for n := 0; ; n++ {
+		out, err := f()
+		if !e.shared || CodeOf(err) != CodeDeleted || n == 2 {
+			return out, err
+		}
+	}
+}

@@ -110,6 +110,10 @@ type Imported struct {
 
 // Import appends messages as given to one partition, all or none, and returns their places in order.
 func (e *Engine) Import(ctx context.Context, queue string, ordinal int32, items []ImportItem) ([]Imported, error) {
+	return anew(e, func() ([]Imported, error) { return e.importOnce(ctx, queue, ordinal, items) })
+}
+
+func (e *Engine) importOnce(ctx context.Context, queue string, ordinal int32, items []ImportItem) ([]Imported, error) {
 	en := e.named(ctx, queue)
 	if en == nil {
 		return nil, noQueue("import", queue)
@@ -182,6 +186,10 @@ func (p *pass) importAll(ed *edit, pt *part, items []ImportItem, out []Imported)
 // ExtendMessages moves the deadlines of single messages of shared leases to now + d; their leases keep their ids. One outcome per
 // token: CodeNoMessage for what is gone, CodeNotLeased for what that lease no longer holds.
 func (e *Engine) ExtendMessages(ctx context.Context, queue string, tokens []MessageToken, d time.Duration) ([]MessageSettled, error) {
+	return anew(e, func() ([]MessageSettled, error) { return e.extendMessagesOnce(ctx, queue, tokens, d) })
+}
+
+func (e *Engine) extendMessagesOnce(ctx context.Context, queue string, tokens []MessageToken, d time.Duration) ([]MessageSettled, error) {
 	en := e.named(ctx, queue)
 	if en == nil {
 		return nil, noQueue("extend", queue)

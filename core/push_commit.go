@@ -34,7 +34,7 @@ func (e *Engine) admitPushes(reqs []*pushReq) []*pushReq {
 	return out
 }
 
-// repush sends a push again whose queue was deleted under it: the queue is made anew, as for a push that came later.
+// repush sends a push again whose queue was deleted under it, as if it had come later.
 func (e *Engine) repush(r *pushReq) {
 	out, err := e.Push(context.Background(), r.params)
 	r.out = out
@@ -124,12 +124,13 @@ func (e *Engine) stillPushed(ctx context.Context, reqs []*pushReq) []*pushReq {
 	})
 }
 
-// pushedIntoNothing answers a push of which some goes to a queue that is gone: it is made anew where the push would have made it.
+// pushedIntoNothing answers a push of which some goes to a queue that is gone: it is made anew where the push would have made it, or another
+// gateway has.
 func (e *Engine) pushedIntoNothing(ctx context.Context, r *pushReq) {
 	if e.shared {
 		_ = e.follow(ctx) // another gateway deleted it; where this fails, so will what comes next
 	}
-	if r.params.Create {
+	if e.shared || r.params.Create {
 		go e.repush(r)
 		return
 	}

@@ -8,6 +8,11 @@ import (
 // SettleItems settles messages of a shared claim, all or nothing (Querator). CodeNoMessage or CodeNotLeased with the item's index.
 // An item named twice counts once.
 func (e *Engine) SettleItems(ctx context.Context, x SettleItemsParams) error {
+	_, err := anew(e, func() (struct{}, error) { return struct{}{}, e.settleItemsOnce(ctx, x) })
+	return err
+}
+
+func (e *Engine) settleItemsOnce(ctx context.Context, x SettleItemsParams) error {
 	en := e.named(ctx, x.Queue)
 	if en == nil {
 		return noQueue("settle", x.Queue)
@@ -67,6 +72,10 @@ func (p *pass) settleItems(ed *edit, items []ItemSettlement) error {
 
 // SettleMessages settles messages one by one and permissively (Cloudflare).
 func (e *Engine) SettleMessages(ctx context.Context, queue string, items []MessageSettlement) ([]MessageSettled, error) {
+	return anew(e, func() ([]MessageSettled, error) { return e.settleMessagesOnce(ctx, queue, items) })
+}
+
+func (e *Engine) settleMessagesOnce(ctx context.Context, queue string, items []MessageSettlement) ([]MessageSettled, error) {
 	en := e.named(ctx, queue)
 	if en == nil {
 		return nil, noQueue("settle", queue)
@@ -220,6 +229,10 @@ type SeekParams struct {
 
 // Seek drops what a group holds and moves its frontier, in the partitions named. It returns how many were moved.
 func (e *Engine) Seek(ctx context.Context, x SeekParams) (int, error) {
+	return anew(e, func() (int, error) { return e.seekOnce(ctx, x) })
+}
+
+func (e *Engine) seekOnce(ctx context.Context, x SeekParams) (int, error) {
 	en := e.named(ctx, x.Queue)
 	if en == nil {
 		return 0, noQueue("seek", x.Queue)

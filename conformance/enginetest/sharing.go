@@ -21,6 +21,7 @@ func Between(t *testing.T, open Open) {
 		"a lease is extended whole elsewhere":           shareExtended,
 		"a delayed message comes once":                  shareScheduled,
 		"a queue deleted elsewhere":                     shareDeleted,
+		"a queue deleted and made again elsewhere":      shareRemade,
 		"a queue made elsewhere at once":                shareMade,
 		"messages and transaction ids from both":        sharePushed,
 		"options changed elsewhere hold at once":        shareConfigured,
@@ -154,7 +155,31 @@ func shareDeleted(r *rig) {
 		_, err := r.engine(r.t, i%2).Push(context.Background(), core.PushParams{
 			Protocol: core.ProtocolCloudflare, Items: []core.PushItem{{Queue: "q", NewMessage: core.NewMessage{Payload: []byte("1")}}},
 		})
-		require.Contains(r.t, []core.Code{core.CodeDeleted, core.CodeNoQueue}, core.CodeOf(err))
+		require.Equal(r.t, core.CodeNoQueue, core.CodeOf(err))
+		_, err = r.engine(r.t, i%2).Claim(context.Background(), core.ClaimParams{Protocol: core.ProtocolCloudflare, Queue: "q", Messages: 1})
+		require.Equal(r.t, core.CodeNoQueue, core.CodeOf(err))
+	}
+}
+
+// shareRemade deletes a queue at one engine and makes it again there; the other one uses the new one at once.
+func shareRemade(r *rig) {
+	for i := range 20 {
+		a, b := r.engine(r.t, i%2), r.engine(r.t, (i+1)%2)
+		q := core.Queue{Name: "q", Origin: core.ProtocolCloudflare}
+		_, err := a.CreateQueue(context.Background(), q, 1)
+		require.NoError(r.t, err)
+		one := core.PushParams{Protocol: core.ProtocolCloudflare, Items: []core.PushItem{{Queue: "q", NewMessage: core.NewMessage{Payload: []byte("1")}}}}
+		_, err = b.Push(context.Background(), one)
+		require.NoError(r.t, err)
+		require.NoError(r.t, a.DeleteQueue(context.Background(), "q", true))
+		_, err = a.CreateQueue(context.Background(), q, 1)
+		require.NoError(r.t, err)
+		_, err = b.Push(context.Background(), one)
+		require.NoError(r.t, err)
+		c, err := b.Claim(context.Background(), core.ClaimParams{Protocol: core.ProtocolCloudflare, Queue: "q", Messages: 10})
+		require.NoError(r.t, err)
+		require.Equal(r.t, []int64{1}, batch{c.Lease, c}.offsets())
+		require.NoError(r.t, b.DeleteQueue(context.Background(), "q", true))
 	}
 }
 
