@@ -389,36 +389,3 @@ type SegmentRef struct {
 	// Expires is the earliest expiry of a message in it that a sweep has not handled; 0 is none.
 	Expires Time
 }
-
-// Shared is an optional power: that of a store which several gateways use at once. An engine over one follows what the others
-// commit, and takes the store's clock, since theirs may differ.
-type Shared interface {
-	// Follow returns what other gateways committed since the cursor, each commit once and none left out; "" begins now.
-	Follow(ctx context.Context, since string) (Followed, error)
-	// Notify calls f, coalesced, after commits of other gateways, until ctx ends or it cannot listen; f must not block. An engine
-	// looks at least every second whether or not it is called.
-	Notify(ctx context.Context, f func()) error
-	// ReadAll reads as Log.Read does of each of several partitions, at once.
-	ReadAll(ctx context.Context, ps []ReadParams) ([][]Message, error)
-	// Leased returns the rows in which an exclusive lease is stored as leased, whatever its deadline.
-	Leased(ctx context.Context, lease uuid.UUID) ([]RowKey, error)
-	// Clock returns the database's clock: the same at every gateway within the time of a round trip.
-	Clock() Clock
-}
-
-// Followed is what Shared.Follow found.
-type Followed struct {
-	// Next is the cursor for the next call.
-	Next string
-	// Lost tells that the store cannot continue from the cursor (it was pruned, or another database has taken over): everything
-	// has to be read again. The other fields are then empty.
-	Lost bool
-	// Logs are the partitions that are new or whose log changed, as they are now; those that are gone are missing.
-	Logs []PartitionLog
-	// Rows are the (partition, group) rows that changed.
-	Rows []RowKey
-	// Queues are the queues that were created, configured or deleted, or whose registrations changed.
-	Queues []uuid.UUID
-	// Catalog is what TxEntries.Catalog said at the same moment.
-	Catalog int64
-}

@@ -56,14 +56,14 @@ func FuzzRequests(f *testing.F) {
 func FuzzHeaders(f *testing.F) {
 	h := start(f, cfqueues.Options{})
 	path := h.make("jobs", "")
-	real := h.token(true, true)
+	good := h.token(true, true)
 	for _, s := range [][4]string{
 		{"Bearer x", "", "", "wait=5"}, {"Basic eA==", "key", "a@b.c", "respond-async, wait=\"9\";x"}, {"", "k", "", ""}, {"bearer", "", "@", "wait"},
 	} {
 		f.Add(s[0], s[1], s[2], s[3])
 	}
 	f.Fuzz(func(t *testing.T, auth, key, email, prefer string) {
-		if strings.Contains(auth+key, real) {
+		if strings.Contains(auth+key, good) {
 			return
 		}
 		r := httptest.NewRequest("POST", base+path+"/messages/pull", nil)

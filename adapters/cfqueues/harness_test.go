@@ -35,6 +35,7 @@ type harness struct {
 	clock   target.Clock
 	engine  *core.Engine
 	handler http.Handler
+	remote  *target.Remote // nil in process
 	// tokens are the server's; header is sent with every request.
 	tokens *cfqueues.Tokens
 	header http.Header
@@ -82,7 +83,7 @@ func startOver(tb testing.TB, store core.Store, o cfqueues.Options) *harness {
 	o.Tokens = cfqueues.NewTokens(engine, "")
 	h := &harness{t: tb, clock: clock, engine: engine, handler: cfqueues.New(engine, o), tokens: o.Tokens, header: http.Header{}}
 	if r := target.Of(tb, target.Cfqueues); r != nil {
-		h.handler, h.clock = r.Handler(tb, ""), r.Clock(tb)
+		h.handler, h.clock, h.remote = r.Handler(tb, ""), r.Clock(tb), r
 	}
 	return h
 }

@@ -33,6 +33,10 @@ func (h *harness) pullLater(ctx context.Context, path, body, prefer string) <-ch
 	}()
 	name := strings.TrimPrefix(path, "/queues/")
 	require.Eventually(h.t, func() bool {
+		if h.remote != nil {
+			n, _ := h.remote.Waiting(h.t, name)
+			return n > 0
+		}
 		stats, err := h.engine.QueueStats(h.t.Context(), name, core.QueueModeGroup)
 		return err == nil && stats.ClaimsWaiting > 0
 	}, 5*time.Second, time.Millisecond, "the pull does not wait")

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold/leasehold/store/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/store/memory"
 )
 
 // viewRules are the paragraphs about the dashboard and metrics.
@@ -217,15 +218,14 @@ func TestMessageDetail(t *testing.T) { overStores(t, showsMessageDetail) }
 func showsMessageDetail(t *testing.T, d *desk) {
 	t.Helper()
 	knownLoad(t, d)
-	part := func(name string) string {
-		for _, p := range at(t, d.get(t, "/api/v1/resources/queues/billing.invoice.eu"), "partitions").([]any) { //nolint:forcetypeassert // at looks
-			if at(t, p, "name") == name {
-				return at(t, p, "id").(string) //nolint:forcetypeassert // an id
-			}
+	part := ""
+	for _, p := range at(t, d.get(t, "/api/v1/resources/queues/billing.invoice.eu"), "partitions").([]any) { //nolint:forcetypeassert // at looks
+		if at(t, p, "name") == "p1" {
+			part = at(t, p, "id").(string) //nolint:forcetypeassert // an id
 		}
-		return ""
 	}
-	m := d.get(t, "/api/v1/messages/"+part("p1")+"/a3")
+
+	m := d.get(t, "/api/v1/messages/"+part+"/a3")
 	for _, key := range []string{
 		"id", "transactionId", "partitionId", "partition", "queue", "queuePath", "namespace", "task", "status", "payload",
 		"createdAt", "retryCount", "queueConfig", "consumerGroups",
@@ -236,13 +236,13 @@ func showsMessageDetail(t *testing.T, d *desk) {
 	assert.Equal(t, "2026-01-02T03:05:35.000000Z", m["leaseExpiresAt"])
 	assert.InDelta(t, 60, at(t, m, "queueConfig", "leaseTime"), 0)
 	assert.Equal(t, "__QUEUE_MODE__", at(t, m, "consumerGroups", 0, "name"))
-	dead := d.get(t, "/api/v1/messages/"+part("p1")+"/a2")
+	dead := d.get(t, "/api/v1/messages/"+part+"/a2")
 	assert.Equal(t, "dead_letter", dead["status"])
 	assert.Equal(t, "because", dead["errorMessage"])
-	assert.Equal(t, "completed", d.get(t, "/api/v1/messages/"+part("p1")+"/a1")["status"])
+	assert.Equal(t, "completed", d.get(t, "/api/v1/messages/"+part+"/a1")["status"])
 	d.clock.Advance(3 * time.Hour)
-	assert.Equal(t, "pending", d.get(t, "/api/v1/messages/"+part("p1")+"/a3")["status"], "its id has left every window, and the message is there")
-	for _, path := range []string{"/api/v1/messages/" + part("p1") + "/zz", "/api/v1/messages/nope/a1"} {
+	assert.Equal(t, "pending", d.get(t, "/api/v1/messages/"+part+"/a3")["status"], "its id has left every window, and the message is there")
+	for _, path := range []string{"/api/v1/messages/" + part + "/zz", "/api/v1/messages/nope/a1"} {
 		r := d.do(t, http.MethodGet, path, "")
 		assert.Equal(t, http.StatusNotFound, r.status)
 		exactly(t, `{"error":"Message not found"}`, r.body)

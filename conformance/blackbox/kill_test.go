@@ -59,7 +59,7 @@ func newCrash(t *testing.T) *crash {
 	ledger := NewLedger()
 	c := &crash{dir: t.TempDir(), last: &load{ledger: ledger, pipe: newPipeline(ledger), poison: newPoison(), dice: newDice(t), name: "drain"}}
 	c.server = Start(t, c.dir)
-	prepareKill(t, c.server.Target)
+	prepareKill(t, NewClients(c.server.Target))
 	c.began = time.Now()
 	return c
 }
@@ -135,10 +135,9 @@ func (c *crash) afterwards(t *testing.T) {
 }
 
 // prepareKill makes the queues, so that every protocol may read each.
-func prepareKill(t *testing.T, target Target) {
+func prepareKill(t *testing.T, c *Clients) {
 	t.Helper()
-	ctx, c := t.Context(), NewClients(target)
-	defer c.Conn.Close()
+	ctx := t.Context()
 	for _, queue := range []string{"kill-queen", pipeIn, pipeOut} {
 		require.NoError(t, c.Queen.Configure(ctx, queue, `{"retryLimit":1000000}`))
 	}

@@ -64,7 +64,7 @@ func TestSoak(t *testing.T) {
 	clients := s.clients()
 	ledger := NewLedger()
 	l := &load{Clients: clients, ledger: ledger, pipe: newPipeline(ledger), poison: newPoison(), dice: s.dice, name: "soak", faulty: true}
-	prepareKill(t, clients.Target)
+	prepareKill(t, clients)
 
 	loading, stop := context.WithTimeout(t.Context(), length)
 	defer stop()

@@ -47,7 +47,7 @@ func install() (string, error) {
 	cache = filepath.Join(cache, "leasehold-clients")
 	sum := sha256.Sum256(lock)
 	dir := filepath.Join(cache, hex.EncodeToString(sum[:8]))
-	if _, err := os.Stat(dir); err == nil {
+	if _, err := os.Stat(dir); err == nil { //nolint:gosec // the user's own cache folder
 		return dir, nil
 	}
 	if err := os.MkdirAll(cache, 0o750); err != nil {
@@ -68,7 +68,7 @@ func install() (string, error) {
 	if out, err := npm.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("npm ci: %w\n%s", err, out)
 	}
-	if err := os.Rename(work, dir); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Rename(work, dir); err != nil && !errors.Is(err, os.ErrExist) { //nolint:gosec // as above
 		return "", err
 	}
 	return dir, nil

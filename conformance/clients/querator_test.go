@@ -76,7 +76,7 @@ func (l *items) info(queue string) *pb.QueueInfo {
 func (l *items) produce() {
 	l.Helper()
 	require.NoError(l, l.QueueProduce(l.Context(), &pb.QueueProduceRequest{QueueName: "jobs", RequestTimeout: "1m", Items: []*pb.QueueProduceItem{
-		{Encoding: "application/json", Kind: "webhook", Reference: "one", Utf8: `{"key":"välue"}`},
+		{Encoding: "application/xml", Kind: "webhook", Reference: "one", Utf8: "<key>välue</key>\n"},
 		{Reference: "two", Bytes: []byte("\x00\xff\r\n")},
 		{Reference: "three", Utf8: "3"},
 		{Reference: "later", Utf8: "x", EnqueueAt: timestamppb.New(start.Add(time.Hour))},
@@ -113,8 +113,8 @@ func (l *items) settle() {
 	l.Helper()
 	got := l.lease("jobs")
 	require.Len(l, got, 3)
-	require.Equal(l, []byte(`{"key":"välue"}`), got["one"].Bytes, "byte for byte")
-	require.Equal(l, "application/json", got["one"].Encoding)
+	require.Equal(l, "<key>välue</key>\n", string(got["one"].Bytes))
+	require.Equal(l, "application/xml", got["one"].Encoding)
 	require.Equal(l, "webhook", got["one"].Kind)
 	require.Equal(l, "\x00\xff\r\n", string(got["two"].Bytes))
 	for _, item := range got {

@@ -126,7 +126,10 @@ func follow(t *testing.T, s *blackbox.Server, file string) {
 // Every command of wrangler that needs no Workers works, and says what it says to the vendor.
 func TestWrangler(t *testing.T) {
 	npmPackages(t)
-	overStores(t, func(t *testing.T, s *blackbox.Server) { follow(t, s, "wrangler.txt") })
+	overStores(t, func(t *testing.T, s *blackbox.Server) {
+		t.Parallel() // most of the time goes into starting node
+		follow(t, s, "wrangler.txt")
+	})
 }
 
 // With the switches for it, the commands for worker consumers and event subscriptions work too.

@@ -22,6 +22,12 @@ const (
 	lineUp   = "the database can be used again"
 )
 
+// leftOver shows what is not settled: nothing in the end.
+const leftOver = `SELECT format('partition %s group %s: frontier %s of %s, batch %s-%s state %s until %s (now %s)', f.partition, f.grp, f."offset", l.head,
+	b.first, b.last, b.state, b.until, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+	FROM leasehold.frontiers f JOIN leasehold.partition_logs l USING (partition) LEFT JOIN leasehold.batches b USING (partition, grp)
+	WHERE f."offset" < l.head OR b.id IS NOT NULL`
+
 // traffic pushes through and consumes from gateways, and goes on whatever they answer.
 type traffic struct {
 	*testing.T
@@ -158,6 +164,7 @@ func TestFailOver(t *testing.T) {
 	time.Sleep(time.Second)
 	stop()
 	f.drain(gateways[0])
+	standby.Print(t, leftOver)
 	f.verdict("promoted after", promoted, "both at work again after", back)
 	for _, g := range gateways {
 		assert.Equal(t, 1, g.count(lineDown), "one line tells of the outage")
@@ -182,5 +189,6 @@ func TestRestarts(t *testing.T) {
 	}
 	stop()
 	f.drain(gateways[1])
+	server.Print(t, leftOver)
 	f.verdict()
 }

@@ -141,8 +141,11 @@ func (r *Remote) Handler(tb testing.TB, family string) http.Handler {
 			return
 		}
 		out.URL.Opaque, out.URL.RawQuery = in.URL.EscapedPath(), string(r.shift.toServer([]byte(in.URL.RawQuery)))
-		if out.URL.Opaque == "" {
+		switch {
+		case out.URL.Opaque == "":
 			out.URL.Opaque = "/"
+		case strings.HasPrefix(out.URL.Opaque, "//"): // would be taken for a host
+			out.URL.Opaque = "//" + out.URL.Host + out.URL.Opaque
 		}
 		out.Header, out.ContentLength = in.Header.Clone(), in.ContentLength
 		if out.ContentLength == 0 {

@@ -97,7 +97,9 @@ func binaries() (string, error) {
 	}
 	places = append(places, "/opt/homebrew/bin/postgres", "/usr/pgsql/bin/postgres")
 	if path, err := exec.LookPath("postgres"); err == nil {
-		places = append(places, path)
+		if path, err = filepath.EvalSymlinks(path); err == nil { // its tools lie beside it
+			places = append(places, path)
+		}
 	}
 	for _, path := range slices.Backward(places) {
 		dir := filepath.Dir(path)

@@ -222,6 +222,27 @@ func (c *Cluster) Exec(tb testing.TB, sql string) {
 	}
 }
 
+// Print logs the rows of a query of one text.
+func (c *Cluster) Print(tb testing.TB, sql string) {
+	tb.Helper()
+	conn, err := pgx.Connect(tb.Context(), c.URL())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	rows, err := conn.Query(tb.Context(), sql)
+	if err == nil {
+		var lines []string
+		lines, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		for _, line := range lines {
+			tb.Log(line)
+		}
+	}
+	if err != nil {
+		tb.Fatalf("%s: %v", sql, err)
+	}
+}
+
 // Until waits until a query answers true.
 func (c *Cluster) Until(tb testing.TB, sql string) {
 	tb.Helper()

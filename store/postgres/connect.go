@@ -92,6 +92,7 @@ func identity(conn session) string {
 func (s *Store) withConn(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err == nil {
+		s.cache.from(identity(conn))
 		defer conn.Release() // closes the connection when it is still inside a transaction
 		if err = f(conn); stateOf(err) == stateReadOnly || strings.HasPrefix(stateOf(err), classIntervention+"P") {
 			_ = conn.Conn().Close(context.WithoutCancel(ctx)) // it is of no use any more

@@ -25,6 +25,7 @@ const (
 	classConnection   = "08"
 	classIntervention = "57"
 	classResources    = "53"
+	classSystem       = "58"
 )
 
 // classify gives an error of the database its core code. Nothing was stored when it is CodeUnavailable.
@@ -73,7 +74,8 @@ func codeOfState(state string) core.Code {
 	switch {
 	case strings.HasPrefix(state, classCorrupted):
 		return core.CodeFormat
-	case strings.HasPrefix(state, classConnection), strings.HasPrefix(state, classIntervention), strings.HasPrefix(state, classResources):
+	case strings.HasPrefix(state, classConnection), strings.HasPrefix(state, classIntervention), strings.HasPrefix(state, classResources),
+		strings.HasPrefix(state, classSystem):
 		return core.CodeUnavailable
 	default:
 		return core.CodeInternal

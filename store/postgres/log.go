@@ -64,6 +64,7 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) (out []core.Pla
 	}
 	var found logs
 	var catalog int64
+	var plan *placing.Plan
 	err = s.commit(ctx, &transaction{
 		op: op, id: p.Commit,
 		start: func(b *pgx.Batch) {
@@ -85,7 +86,7 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) (out []core.Pla
 			if out, in = placing.Admit(segments, found.of); !in {
 				return errNothing
 			}
-			plan := placing.New(p.Now, segments, out, found.of, nil)
+			plan = placing.New(p.Now, segments, out, found.of, nil)
 			queueAppend(t.final, plan)
 			t.changed.logs = planned(plan)
 			return nil
@@ -93,6 +94,9 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) (out []core.Pla
 	})
 	if err != nil {
 		return nil, err
+	}
+	if plan != nil {
+		s.cache.appended(plan)
 	}
 	return out, nil
 }

@@ -8,17 +8,22 @@ import (
 	"github.com/leasehold/leasehold/core"
 )
 
-// selectStretches reads the headers of segments that hold the offsets of several stretches, each with its number.
-const selectStretches = `SELECT k.n, s.first, s.count, s.appended_at, s.before_messages, s.before_bytes, s.before_created, s.header` + fromStretches
-
+// fromStretches finds the segments that hold the offsets of several stretches, each with its number.
 const fromStretches = ` FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS k(partition, low, high, most, n)
 	CROSS JOIN LATERAL (SELECT * FROM segments g WHERE g.partition = k.partition AND g.first <= k.high AND g.first + g.count > k.low
 	AND g.first >= coalesce((SELECT o.first FROM segments o WHERE o.partition = k.partition AND o.first <= k.low ORDER BY o.first DESC LIMIT 1), 0)
 	ORDER BY g.first LIMIT k.most) s`
 
-// selectMessages reads bodies too, where a good part of one is wanted or it is small.
-const selectMessages = `SELECT k.n, CASE WHEN octet_length(s.body) <= 8192 OR 4 * (least(k.high, s.first + s.count - 1) - greatest(k.low, s.first) + 1) >= s.count
-	THEN s.body END, s.first, s.count, s.appended_at, s.before_messages, s.before_bytes, s.before_created, s.header` + fromStretches
+// newHeader is the header of a segment but for those that are known, which $5 and $6 name.
+const newHeader = `k.n, s.first, s.count, s.appended_at, s.before_messages, s.before_bytes, s.before_created,
+	CASE WHEN (s.partition, s.first) NOT IN (SELECT * FROM unnest($5::bigint[], $6::bigint[])) THEN s.header END`
+
+const selectStretches = "SELECT " + newHeader + fromStretches
+
+// selectMessages reads bodies too, but for those that are known and large ones of which only a part is wanted.
+const selectMessages = "SELECT " + newHeader + `,
+	CASE WHEN (s.partition, s.first) NOT IN (SELECT * FROM unnest($7::bigint[], $8::bigint[])) AND (octet_length(s.body) <= 65536
+	OR 4 * (least(k.high, s.first + s.count - 1) - greatest(k.low, s.first) + 1) >= s.count) THEN s.body END` + fromStretches
 
 // stretches returns the arguments of the statements above.
 func stretches(ranges []core.HeadersParams) []any {
@@ -31,19 +36,34 @@ func stretches(ranges []core.HeadersParams) []any {
 	return c.args(most)
 }
 
-func prefetch(ctx context.Context, q querier, ranges []core.HeadersParams) ([][]core.SegmentHeader, error) {
+// scanSegment reads what the statements above say of a segment.
+func scanSegment(r pgx.Rows, ranges []core.HeadersParams, more ...any) (n int, g segment, err error) {
+	h := &g.bare
+	err = r.Scan(append([]any{&n, &h.First, &g.count, &h.AppendedAt, &h.Before.Messages, &h.Before.Bytes, &h.Before.Created, &g.header}, more...)...)
+	if err == nil {
+		n--
+		h.Partition = ranges[n].Partition
+	}
+	return n, g, err
+}
+
+func (s *Store) prefetch(ctx context.Context, q querier, ranges []core.HeadersParams) ([][]core.SegmentHeader, error) {
 	out := make([][]core.SegmentHeader, len(ranges))
 	if len(ranges) == 0 {
 		return out, nil
 	}
+	k := s.cache.find(ranges)
 	err := rows(ctx, q, selectStretches, func(r pgx.Rows) error {
-		var n int
-		var h core.SegmentHeader
-		err := scanHeader(r, &h, &n)
-		h.Partition = ranges[n-1].Partition
-		out[n-1] = append(out[n-1], h)
+		n, said, err := scanSegment(r, ranges)
+		if err != nil {
+			return err
+		}
+		g, err := s.cache.learn(k, said)
+		if err == nil {
+			out[n] = append(out[n], g.whole())
+		}
 		return err
-	}, stretches(ranges)...)
+	}, append(stretches(ranges), k.keys, k.firsts)...)
 	return out, err
 }
 
@@ -59,7 +79,7 @@ func (s *Store) Read(ctx context.Context, p core.ReadParams) ([]core.Message, er
 // ReadAll implements core.Shared.
 func (s *Store) ReadAll(ctx context.Context, list []core.ReadParams) (out [][]core.Message, err error) {
 	err = s.reading(ctx, "read", func(q session) (err error) {
-		out, err = readAll(ctx, q, list)
+		out, err = s.readAll(ctx, q, list)
 		return err
 	})
 	return out, err
@@ -79,7 +99,7 @@ type wantedPart struct {
 
 // readAll reads with one statement, and a second one where a small part of a large body is wanted. What a number of bytes ends is
 // read bit by bit.
-func readAll(ctx context.Context, q querier, list []core.ReadParams) ([][]core.Message, error) {
+func (s *Store) readAll(ctx context.Context, q querier, list []core.ReadParams) ([][]core.Message, error) {
 	out := make([][]core.Message, len(list))
 	var ranges []core.HeadersParams
 	var at []int
@@ -97,7 +117,7 @@ func readAll(ctx context.Context, q querier, list []core.ReadParams) ([][]core.M
 			at = append(at, i)
 		}
 	}
-	parts, err := findParts(ctx, q, ranges)
+	parts, err := s.findParts(ctx, q, ranges)
 	if err != nil {
 		return nil, err
 	}
@@ -108,24 +128,29 @@ func readAll(ctx context.Context, q querier, list []core.ReadParams) ([][]core.M
 }
 
 // findParts returns the segments of stretches, with the number of the stretch.
-func findParts(ctx context.Context, q querier, ranges []core.HeadersParams) ([]wantedPart, error) {
+func (s *Store) findParts(ctx context.Context, q querier, ranges []core.HeadersParams) ([]wantedPart, error) {
 	if len(ranges) == 0 {
 		return nil, nil
 	}
 	var parts []wantedPart
+	k := s.cache.find(ranges)
 	err := rows(ctx, q, selectMessages, func(r pgx.Rows) error {
-		var p wantedPart
-		var n int
-		if err := scanHeader(r, &p.header, &n, &p.body); err != nil {
+		var body []byte
+		n, said, err := scanSegment(r, ranges, &body)
+		if err != nil {
 			return err
 		}
-		p.at = n - 1
-		want, h := &ranges[p.at], &p.header
-		h.Partition = want.Partition
-		p.i, p.j = int(max(want.From-h.First, 0)), int(min(want.To-h.First, int64(len(h.Messages))-1))
-		parts = append(parts, p)
+		said.body = body
+		g, err := s.cache.learn(k, said)
+		if err != nil {
+			return err
+		}
+		h, want := g.whole(), &ranges[n]
+		parts = append(parts, wantedPart{
+			at: n, header: h, body: g.body, i: int(max(want.From-h.First, 0)), j: int(min(want.To-h.First, int64(len(h.Messages))-1)),
+		})
 		return nil
-	}, stretches(ranges)...)
+	}, append(stretches(ranges), k.keys, k.firsts, k.bodyKeys, k.bodyFirsts)...)
 	return parts, err
 }
 

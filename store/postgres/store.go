@@ -40,6 +40,7 @@ type Store struct {
 	mono    core.Clock
 	clock   *clock
 	outage  outage
+	cache   segments
 
 	// life is held for reading by every call and for writing by Close.
 	life   sync.RWMutex

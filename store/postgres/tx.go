@@ -20,7 +20,7 @@ func (u *update) Headers(p core.PartitionKey, first, last int64) ([]core.Segment
 
 // Read implements core.Tx.
 func (u *update) Read(p core.PartitionKey, offsets core.Runs) ([]core.Message, error) {
-	out, err := readAll(u.ctx, u.tx, []core.ReadParams{{Partition: p, Offsets: offsets}})
+	out, err := u.s.readAll(u.ctx, u.tx, []core.ReadParams{{Partition: p, Offsets: offsets}})
 	if err != nil {
 		return nil, classify("read", err)
 	}
@@ -29,7 +29,7 @@ func (u *update) Read(p core.PartitionKey, offsets core.Runs) ([]core.Message, e
 
 // Prefetch implements core.Tx.
 func (u *update) Prefetch(ranges []core.HeadersParams) ([][]core.SegmentHeader, error) {
-	out, err := prefetch(u.ctx, u.tx, ranges)
+	out, err := u.s.prefetch(u.ctx, u.tx, ranges)
 	return out, classify("prefetch", err)
 }
 

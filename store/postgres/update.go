@@ -28,7 +28,7 @@ func (s *Store) Update(ctx context.Context, p core.UpdateParams, fn func(core.Tx
 	var u *update
 	t := &transaction{op: op, id: p.Commit}
 	t.start = func(b *pgx.Batch) {
-		u = &update{now: p.Now}
+		u = &update{s: s, now: p.Now}
 		u.queueLocks(b, requests)
 		u.queueReads(b, requests)
 		queueCatalog(b, &u.catalog)
@@ -64,6 +64,9 @@ func (s *Store) Update(ctx context.Context, p core.UpdateParams, fn func(core.Tx
 	if err != nil {
 		return nil, err
 	}
+	if u.plan != nil {
+		s.cache.appended(u.plan)
+	}
 	return out, nil
 }
 
@@ -93,6 +96,7 @@ func mergeRequests(list []core.RowRequest) []core.RowRequest {
 
 // update is a transaction of Update; it is what fn sees.
 type update struct {
+	s   *Store
 	tx  session
 	ctx context.Context //nolint:containedctx // core.Tx has no contexts: it lives as long as one call
 	now core.Time
@@ -107,6 +111,7 @@ type update struct {
 	logs    logs
 	// seen are the partitions whose log the change set changes, purged the rows that a purge does.
 	seen   []int64
+	plan   *placing.Plan
 	purged []core.RowKey
 }
 
@@ -198,7 +203,7 @@ func (u *update) write(c *core.ChangeSet, b *pgx.Batch) ([]core.Placed, error) {
 		}
 	}
 	plan := placing.New(u.now, c.Segments, placed, found.of, purged)
-	u.seen = planned(plan)
+	u.seen, u.plan = planned(plan), plan
 	queuePurge(b, u.now, purged)
 	queueRemovals(b, c)
 	queueRows(b, changes)

@@ -296,14 +296,14 @@ func TestGatewaysAgreeOnWhatIsEncrypted(t *testing.T) {
 	require.NoError(t, err)
 	list, err := below.Read(t.Context(), core.ReadParams{Partition: parts[0].Key, Offsets: core.Runs{{First: 1, Last: 99}}})
 	require.NoError(t, err)
-	clear := 0
+	plain := 0
 	for i := range list {
 		assert.NotContains(t, string(list[i].Payload), "secret")
 		if string(list[i].Payload) == `"clear"` {
-			clear++
+			plain++
 		}
 	}
-	assert.Equal(t, []int{7, 4}, []int{len(list), clear})
+	assert.Equal(t, []int{7, 4}, []int{len(list), plain})
 	got, err := b.Claim(t.Context(), core.ClaimParams{Protocol: core.ProtocolQueen, Exclusive: true, Queue: "q", Messages: 9, Partitions: 1})
 	require.NoError(t, err)
 	assert.Len(t, got.Partitions[0].Messages, 7)

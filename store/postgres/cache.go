@@ -1,0 +1,184 @@
+package postgres
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+
+
+	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/store/internal/placing"
+)
+
+// cacheBytes bounds what a gateway keeps of segments, and cacheBody the size of a body that it keeps.
+const cacheBytes, cacheBody = 48 << 20, 64 << 10
+
+// segments are what a gateway remembers of segments that it wrote or read: what a segment holds never changes. Whether it still
+// exists is for the database to say, every time.
+type segments struct {
+	mu    sync.Mutex
+	bytes int
+	used  list.List
+	parts map[core.PartitionKey]*remembered
+	// history is the database that all of it comes from.
+	history string
+}
+
+// remembered are the segments of a partition, by first offset.
+type remembered struct {
+	firsts []int64
+	at     map[int64]*list.Element
+}
+
+// segment is one of them. headers are decoded when they are wanted; a body may be missing.
+type segment struct {
+	bare    core.SegmentHeader
+	count   int
+	header  []byte
+	headers []core.MessageHeader
+	body    []byte
+}
+
+func (g *segment) last() int64 { return g.bare.First + int64(g.count) - 1 }
+
+// messageHeader is about what a decoded header takes beside its text.
+const messageHeader = 120
+
+func (g *segment) size() int { return 200 + len(g.header) + len(g.body) + messageHeader*len(g.headers) }
+
+// from forgets everything when another database has taken over.
+func (c *segments) from(history string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.history != history {
+		c.history, c.bytes, c.parts = history, 0, nil
+		c.used.Init()
+	}
+}
+
+// put remembers a segment, or more of it.
+func (c *segments) put(g *segment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parts == nil {
+		c.parts = map[core.PartitionKey]*remembered{}
+	}
+	p := c.parts[g.bare.Partition]
+	if p == nil {
+		p = &remembered{at: map[int64]*list.Element{}}
+		c.parts[g.bare.Partition] = p
+	}
+	if old := p.at[g.bare.First]; old != nil {
+		c.bytes += g.size() - old.Value.(*segment).size() //nolint:forcetypeassert // nothing else is in it
+		old.Value = g
+		c.used.MoveToFront(old)
+	} else {
+		p.at[g.bare.First] = c.used.PushFront(g)
+		i, _ := slices.BinarySearch(p.firsts, g.bare.First)
+		p.firsts = slices.Insert(p.firsts, i, g.bare.First)
+		c.bytes += g.size()
+	}
+	for c.bytes > cacheBytes {
+		c.drop(c.used.Back())
+	}
+}
+
+func (c *segments) drop(e *list.Element) {
+	g := c.used.Remove(e).(*segment) //nolint:forcetypeassert // nothing else is in it
+	c.bytes -= g.size()
+	p := c.parts[g.bare.Partition]
+	delete(p.at, g.bare.First)
+	if i, found := slices.BinarySearch(p.firsts, g.bare.First); found {
+		p.firsts = slices.Delete(p.firsts, i, i+1)
+	}
+	if len(p.firsts) == 0 {
+		delete(c.parts, g.bare.Partition)
+	}
+}
+
+// known are segments that were remembered when a statement was sent.
+type known struct {
+	keys, firsts         []int64
+	bodyKeys, bodyFirsts []int64
+	of                   map[[2]int64]*segment
+}
+
+// find returns what is remembered of stretches.
+func (c *segments) find(ranges []core.HeadersParams) *known {
+	k := &known{keys: []int64{}, firsts: []int64{}, bodyKeys: []int64{}, bodyFirsts: []int64{}, of: map[[2]int64]*segment{}}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range ranges {
+		p := c.parts[r.Partition]
+		if p == nil {
+			continue
+		}
+		i, _ := slices.BinarySearch(p.firsts, r.From+1)
+		for i = max(i-1, 0); i < len(p.firsts) && p.firsts[i] <= r.To; i++ {
+			e := p.at[p.firsts[i]]
+			g := e.Value.(*segment) //nolint:forcetypeassert // nothing else is in it
+			key := [2]int64{int64(r.Partition), g.bare.First}
+			if g.last() < r.From || k.of[key] != nil {
+				continue
+			}
+			c.used.MoveToFront(e)
+			k.of[key] = g
+			k.keys, k.firsts = append(k.keys, key[0]), append(k.firsts, key[1])
+			if g.body != nil {
+				k.bodyKeys, k.bodyFirsts = append(k.bodyKeys, key[0]), append(k.bodyFirsts, key[1])
+			}
+		}
+	}
+	return k
+}
+
+// learn returns a segment with its headers: from before, and from what the database said of it now, which is remembered.
+func (c *segments) learn(k *known, said segment) (*segment, error) {
+	g := &said
+	if old := k.of[[2]int64{int64(said.bare.Partition), said.bare.First}]; old != nil {
+		if old.headers != nil && said.body == nil {
+			return old, nil
+		}
+		kept := *old // others may be reading it
+		if kept.body == nil {
+			kept.body = said.body
+		}
+		g = &kept
+	}
+	if g.headers == nil {
+		var err error
+		if g.headers, err = core.DecodeHeaders(g.header, g.count); err != nil {
+			return nil, err
+		}
+		g.header = nil
+	}
+	kept := *g
+	if len(kept.body) > cacheBody {
+		kept.body = nil
+	}
+	c.put(&kept)
+	return g, nil
+}
+
+// whole returns the header of a segment as others get it: they may change what they get, but not the messages' headers.
+func (g *segment) whole() core.SegmentHeader {
+	h := g.bare
+	h.Messages = g.headers
+	return h
+}
+
+// appended remembers what a commit wrote.
+func (c *segments) appended(plan *placing.Plan) {
+	for _, r := range plan.Rows {
+		n := &r.Segment
+		if len(n.Body) > cacheBody {
+			continue
+		}
+		r.Own(1)
+		c.put(&segment{
+			bare:  core.SegmentHeader{Partition: n.Partition, First: r.First, AppendedAt: r.At, Before: r.Before},
+			count: n.Count, header: n.Header, body: n.Body,
+		})
+	}
+}
+
