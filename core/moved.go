@@ -75,7 +75,7 @@ func (e *Engine) moved(ctx context.Context, pieces []piece, log LogState, newer 
 	for n, i := range indexes {
 		if pieces[i].g != group {
 			group = pieces[i].g
-			group.dropTheirs(pieces[i].r, theirs, e)
+			group.dropTheirs(pieces[i].r, theirs)
 			left = nil
 			if len(group.msgs) > 0 {
 				left = group.cut()
@@ -96,7 +96,7 @@ func (e *Engine) moved(ctx context.Context, pieces []piece, log LogState, newer 
 
 // dropTheirs takes out the messages whose transaction ids others have pushed meanwhile. It may be called again, about the messages
 // as they were before. The entries that were made for offsets which others have now are dropped.
-func (g *pushGroup) dropTheirs(r *pushReq, theirs map[string]uuid.UUID, e *Engine) {
+func (g *pushGroup) dropTheirs(r *pushReq, theirs map[string]uuid.UUID) {
 	for _, m := range g.marks {
 		g.part.dedup.drop(m.hash, m.offset)
 	}

@@ -131,7 +131,7 @@ func (e *Engine) pushedIntoNothing(ctx context.Context, r *pushReq) {
 		_ = e.follow(ctx) // another gateway deleted it; where this fails, so will what comes next
 	}
 	if e.shared || r.params.Create {
-		go e.repush(r)
+		go e.repush(r) //nolint:gosec // a push goes on when its caller has gone
 		return
 	}
 	r.fail(Errorf(CodeDeleted, "push", "the queue is being deleted"))

@@ -74,11 +74,12 @@ func (e *Engine) expireWaiting(ctx context.Context) {
 		}
 		e.unpark(c)
 		e.opts.Observer.ClaimedMessages(c.p.Protocol, c.queueName(), 0)
-		if c.looked && c.entry != nil && c.entry.q().Options.DeliveryPaused {
+		switch {
+		case c.looked && c.entry != nil && c.entry.q().Options.DeliveryPaused:
 			c.fail(Errorf(CodePaused, "claim", "delivery of queue %q is paused", c.queueName()))
-		} else if c.deadline == 0 {
+		case c.deadline == 0:
 			c.fail(nil)
-		} else {
+		default:
 			c.fail(Errorf(CodeNothing, "claim", "nothing to claim"))
 		}
 	}

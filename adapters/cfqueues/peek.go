@@ -143,9 +143,17 @@ func (s *server) purgeMessages(c *gin.Context) *apiError {
 	if bad != nil {
 		return bad
 	}
+	for ref, text := range result.Warnings {
+		if text == warnUnknown {
+			result.Warnings[ref] = warnBadRef
+		}
+	}
 	writeResult(c, refsObject{Errors: []struct{}{}, Warnings: result.Warnings})
 	return nil
 }
+
+// warnBadRef is for a reference that no peek of this queue gave.
+const warnBadRef = "reference is not valid for this queue"
 
 // refsObject is the answer to a deletion by reference. What is wrong with a reference
 // is a warning; errors is always empty, since nothing else can go wrong for a part.

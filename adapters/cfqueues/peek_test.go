@@ -133,7 +133,7 @@ func TestPurgeByReference(t *testing.T) {
 		ms := h.peek(path, "")
 		require.Len(t, ms, 4)
 		warnings := h.drop(path, ms[2].Ref, ms[2].Ref, "garbage")
-		assert.Equal(t, map[string]string{"garbage": "lease id is not valid for this queue"}, warnings)
+		assert.Equal(t, map[string]string{"garbage": "reference is not valid for this queue"}, warnings)
 		assert.EqualValues(t, 3, h.backlog(path).BacklogCount)
 		assert.Equal(t, []string{"a", "b", "d"}, bodies(h.pull(path, "")), "gone out of the middle")
 		assert.Empty(t, h.drop(path, ms[0].Ref), "also when somebody has leased it by now")

@@ -50,7 +50,9 @@ type Ledger struct {
 // entry is what is known of one message.
 type entry struct {
 	pushed, acked bool
-	deliveries    int
+	// buffered messages were acknowledged before they had a place in the log.
+	buffered   bool
+	deliveries int
 	// unknown counts settlements without an answer.
 	unknown   int
 	settled   bool
@@ -232,12 +234,21 @@ func (l *Ledger) Deliveries(id string) int {
 	return 0
 }
 
-// Acked tells whether the push of a message was acknowledged.
-func (l *Ledger) Acked(id string) bool {
+// Buffered notes messages that a gateway keeps on its disk until its database is back.
+func (l *Ledger) Buffered(ids ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		l.entries[id].buffered = true
+	}
+}
+
+// Placed tells whether a message had its place in the log when its push was acknowledged.
+func (l *Ledger) Placed(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[id]
-	return e != nil && e.acked
+	return e != nil && e.acked && !e.buffered
 }
 
 // Total returns how many deliveries there were.

@@ -144,7 +144,16 @@ func (l *load) queenPush(ctx context.Context, queue string) error {
 	for i, id := range ids {
 		items[i] = QueenItem{Queue: queue, Partition: strconv.Itoa(l.dice.upTo(3) - 1), Payload: Payload(id)}
 	}
-	return l.push(ids, func() error { return l.Queen.Push(ctx, items...) })
+	return l.push(ids, func() error {
+		if !l.faulty {
+			return l.Queen.Push(ctx, items...)
+		}
+		buffered, err := l.Queen.PushOrBuffer(ctx, items...)
+		if buffered > 0 {
+			l.ledger.Buffered(ids...)
+		}
+		return err
+	})
 }
 
 func (l *load) queratorPush(ctx context.Context, queue string) error {
@@ -238,6 +247,9 @@ func (l *load) queenSettle(ctx context.Context, batch []QueenMessage) error {
 		}
 		if out[0].Noop {
 			return false, errBehind
+		}
+		if l.faulty && !out[0].Success && *out[0].Error != "invalid or expired lease" {
+			return false, errors.New(*out[0].Error) // the database was away: its fate is unknown
 		}
 		if !out[0].Success && *out[0].Error != "invalid or expired lease" {
 			l.ledger.Fault("ack under a lease: %s", *out[0].Error)

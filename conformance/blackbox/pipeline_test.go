@@ -99,8 +99,8 @@ func (p *pipeline) check() int {
 	defer p.mu.Unlock()
 	for partition, j := range p.journals {
 		order, settled, faults := j.Check(func(string) bool { return true })
-		// A push without an answer may have come to pass long after its successors.
-		answered := slices.DeleteFunc(slices.Clone(order), func(id string) bool { return !p.ledger.Acked(id) })
+		// A push without an answer may have come to pass long after its successors, and so may one that was buffered.
+		answered := slices.DeleteFunc(slices.Clone(order), func(id string) bool { return !p.ledger.Placed(id) })
 		for _, fault := range append(faults, producersOrder(answered)...) {
 			p.ledger.Fault("partition %s of %s: %s", partition, pipeIn, fault)
 			p.disorder++

@@ -63,9 +63,18 @@ type QueenAcked struct {
 	Error                             *string
 }
 
-// Push stores messages. It fails unless every item was queued, or buffered on the gateway's disk
-// while its database was away.
+// Push stores messages. It fails unless every item was queued.
 func (q Queen) Push(ctx context.Context, items ...QueenItem) error {
+	buffered, err := q.PushOrBuffer(ctx, items...)
+	if err == nil && buffered > 0 {
+		err = errors.New("push: buffered, not queued")
+	}
+	return err
+}
+
+// PushOrBuffer stores messages, or leaves them on the gateway's disk while its database is away. It returns how many
+// are there: they come later than what others push meanwhile.
+func (q Queen) PushOrBuffer(ctx context.Context, items ...QueenItem) (buffered int, err error) {
 	parts := make([]string, len(items))
 	for i, item := range items {
 		parts[i] = item.json()
@@ -74,17 +83,21 @@ func (q Queen) Push(ctx context.Context, items ...QueenItem) error {
 	body := `{"items":[` + strings.Join(parts, ",") + `]}`
 	a, err := q.Conn.call(ctx, http.MethodPost, q.Base+"/api/v1/push", []byte(body), http.StatusCreated, &out)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for i := range out {
-		if out[i].Status != "queued" && out[i].Status != "buffered" {
-			return &RefusedError{"push", a}
+		switch out[i].Status {
+		case "queued":
+		case "buffered":
+			buffered++
+		default:
+			return 0, &RefusedError{"push", a}
 		}
 	}
 	if len(out) != len(items) {
-		return errors.New("push: a result is missing in " + a.String())
+		return 0, errors.New("push: a result is missing in " + a.String())
 	}
-	return nil
+	return buffered, nil
 }
 
 // Pop claims messages of a queue, of one partition when that is not "". Nothing there gives none

@@ -5,7 +5,8 @@
 // A gateway shares the network of a second container, its pod, whose ports are
 // published on 127.0.0.1. So its addresses stay the same whatever happens to
 // the gateway, and its control listener, which is bound to loopback, can be
-// reached through the pod's relay.
+// reached through the pod's relay. The gateway reaches its database through the
+// relay too, which is where the network between them is cut.
 //
 //	CONFORMANCE_POSTGRES_IMAGE   default postgres:17
 //	CONFORMANCE_GATEWAY_IMAGE    default: built from the tree

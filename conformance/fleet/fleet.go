@@ -130,31 +130,32 @@ type builder struct {
 // run starts a container that Close removes, volumes included.
 func (b *builder) run(ctx context.Context, image string, with ...testcontainers.ContainerCustomizer) (testcontainers.Container, error) {
 	c, err := testcontainers.Run(ctx, image, with...)
+	words := ""
 	if c != nil {
+		if err != nil {
+			words = lastWords(ctx, c)
+		}
 		b.fleet.closers = append(b.fleet.closers, func(ctx context.Context) error {
 			return testcontainers.TerminateContainer(c, testcontainers.StopContext(ctx), testcontainers.StopTimeout(0))
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w%s", image, err, lastWords(ctx, c))
+		return nil, fmt.Errorf("run %s: %w%s", image, err, words)
 	}
 	return c, nil
 }
 
 func (b *builder) database(ctx context.Context) error {
-	aliases := []string{"postgres"}
 	c, err := b.run(ctx, b.images.postgres,
 		testcontainers.WithEnv(map[string]string{"POSTGRES_USER": "leasehold", "POSTGRES_PASSWORD": "leasehold", "POSTGRES_DB": "leasehold"}),
-		tcnetwork.WithNetwork(aliases, b.network),
+		tcnetwork.WithNetwork([]string{"postgres"}, b.network),
 		testcontainers.WithCmdArgs("-c", "max_connections=200"),
 		testcontainers.WithWaitStrategyAndDeadline(startTimeout,
 			wait.ForExec([]string{"pg_isready", "-q", "-h", "127.0.0.1", "-U", "leasehold", "-d", "leasehold"}).WithPollInterval(100*time.Millisecond)))
 	if err != nil {
 		return err
 	}
-	b.fleet.Database = &Database{node{
-		name: "database", docker: b.docker, container: c, holder: c.GetContainerID(), network: b.network.ID, aliases: aliases,
-	}}
+	b.fleet.Database = &Database{node{name: "database", docker: b.docker, container: c}}
 	return nil
 }
 
@@ -168,19 +169,16 @@ func (b *builder) gateway(ctx context.Context, number int) error {
 	for i, p := range ports {
 		exposed[i] = fmt.Sprintf("%d/tcp", p)
 	}
-	// The bridge comes first: it carries the published ports, and stays when the other one is cut.
 	pod, err := b.run(ctx, b.images.relay,
-		testcontainers.WithCmd(fmt.Sprintf(":%d=127.0.0.1:%d", relayPort, controlPort)),
+		testcontainers.WithCmd(fmt.Sprintf(":%d=127.0.0.1:%d", relayPort, controlPort), "-cut", "127.0.0.1:5432=postgres:5432"),
+		tcnetwork.WithNetwork([]string{fmt.Sprintf("gateway-%d", number)}, b.network),
 		testcontainers.WithExposedPorts(exposed...), testcontainers.WithHostConfigModifier(onLoopback(exposed)))
 	if err != nil {
 		return err
 	}
-	n := node{
-		name: fmt.Sprintf("gateway-%d", number), docker: b.docker, holder: pod.GetContainerID(), network: b.network.ID,
-		aliases: []string{fmt.Sprintf("gateway-%d", number)},
-	}
-	if err := n.Heal(ctx); err != nil {
-		return err
+	n := node{name: fmt.Sprintf("gateway-%d", number), docker: b.docker, relays: []string{pod.GetContainerID()}}
+	if b.fleet.Database != nil {
+		b.fleet.Database.relays = append(b.fleet.Database.relays, pod.GetContainerID())
 	}
 	n.container, err = b.run(ctx, b.images.gateway, testcontainers.WithCmd(b.command()...),
 		testcontainers.WithHostConfigModifier(func(h *container.HostConfig) {
@@ -220,7 +218,7 @@ func (b *builder) command() []string {
 		args = append(args, "--querator-addr", fmt.Sprintf("%s=:%d", family, queratorPort+1+i))
 	}
 	if !b.options.SQLite {
-		args = append(args, "--store", "postgres://leasehold:leasehold@postgres:5432/leasehold?sslmode=disable")
+		args = append(args, "--store", "postgres://leasehold:leasehold@127.0.0.1:5432/leasehold?sslmode=disable")
 	}
 	return append(args, b.options.Flags...)
 }
@@ -291,9 +289,6 @@ func (n *node) Log(ctx context.Context) string { return lastWords(ctx, n.contain
 
 // lastWords is the end of a container's log, for messages.
 func lastWords(ctx context.Context, c testcontainers.Container) string {
-	if c == nil {
-		return ""
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	log, err := c.Logs(ctx)

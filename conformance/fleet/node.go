@@ -5,21 +5,17 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 )
 
-// node is one container that things are done to. Its network may be that of
-// another container, the pod.
+// node is one container that things are done to.
 type node struct {
 	name      string
 	docker    *testcontainers.DockerClient
 	container testcontainers.Container
-	// holder has the network that Cut and Heal work on; aliases are its names there.
-	holder  string
-	network string
-	aliases []string
+	// relays are the containers through which it and its peers talk.
+	relays []string
 }
 
 // Name is the node's name in logs and reports.
@@ -57,18 +53,20 @@ func (n *node) Resume(ctx context.Context) error {
 	return n.wrap("resume", err)
 }
 
-// Cut takes the node off the network between gateways and database. Its clients still reach it.
-func (n *node) Cut(ctx context.Context) error {
-	_, err := n.docker.NetworkDisconnect(ctx, n.network, client.NetworkDisconnectOptions{Container: n.holder, Force: true})
-	return n.wrap("cut off", err)
-}
+// Cut lets nothing pass between the node and its peers: between a gateway and
+// the database, or the database and every gateway. Clients still reach a gateway.
+func (n *node) Cut(ctx context.Context) error { return n.tellRelays(ctx, "USR1") }
 
 // Heal undoes Cut.
-func (n *node) Heal(ctx context.Context) error {
-	_, err := n.docker.NetworkConnect(ctx, n.network, client.NetworkConnectOptions{
-		Container: n.holder, EndpointConfig: &network.EndpointSettings{Aliases: n.aliases},
-	})
-	return n.wrap("heal", err)
+func (n *node) Heal(ctx context.Context) error { return n.tellRelays(ctx, "USR2") }
+
+func (n *node) tellRelays(ctx context.Context, signal string) error {
+	for _, r := range n.relays {
+		if _, err := n.docker.ContainerKill(ctx, r, client.ContainerKillOptions{Signal: signal}); err != nil {
+			return n.wrap("cut off or heal", err)
+		}
+	}
+	return nil
 }
 
 func (n *node) wrap(what string, err error) error {

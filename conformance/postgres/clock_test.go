@@ -43,7 +43,7 @@ func TestWrongClocks(t *testing.T) {
 	item := blackbox.QueenItem{Queue: "q", Payload: `"a"`, TransactionID: "a"}
 	require.NoError(t, clients[1].Queen.Push(ctx, item))
 	for _, c := range clients {
-		assert.Error(t, c.Queen.Push(ctx, item), "it is a duplicate everywhere")
+		require.Error(t, c.Queen.Push(ctx, item), "it is a duplicate everywhere")
 	}
 	pop := url.Values{"leaseSeconds": {"4"}}
 	taken := time.Now()

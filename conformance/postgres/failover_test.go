@@ -35,6 +35,8 @@ type traffic struct {
 	queue   string
 	next    atomic.Int64
 	refused atomic.Int64
+	mu      sync.Mutex
+	notes   map[string][]string
 	// good counts steps that succeeded, by gateway.
 	good [2]atomic.Int64
 }
@@ -77,9 +79,20 @@ func (f *traffic) consume(ctx context.Context, q blackbox.Queen, batch int) (int
 			f.ledger.Settled(id)
 		default:
 			f.ledger.NotSettled(id)
+			f.note(fmt.Sprintf("ack refused: %s", *out[0].Error), id)
 		}
 	}
 	return len(got), nil
+}
+
+// note keeps what was refused, for the report of a failure.
+func (f *traffic) note(what, id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.notes == nil {
+		f.notes = map[string][]string{}
+	}
+	f.notes[what] = append(f.notes[what], id)
 }
 
 // run starts workers at both gateways; the returned function ends them.
@@ -126,7 +139,9 @@ func (f *traffic) verdict(more ...any) blackbox.Counts {
 	f.Helper()
 	counts, faults := f.ledger.Close()
 	f.Logf("%+v, %d requests failed %v", counts, f.refused.Load(), more)
-	assert.Empty(f, faults)
+	if !assert.Empty(f, faults) {
+		f.Logf("refused: %v", f.notes)
+	}
 	assert.Positive(f, counts.PushesAcked)
 	assert.Positive(f, counts.SettlesAcked)
 	return counts

@@ -34,7 +34,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	}
 	binaryDir = dir
 	path := filepath.Join(dir, "leasehold")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/leasehold/leasehold/cmd/leasehold").CombinedOutput() //nolint:gosec // our own
+	out, err := exec.Command("go", "build", "-o", path, "github.com/leasehold/leasehold/cmd/leasehold").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
@@ -66,7 +66,7 @@ func startGateway(t *testing.T, store string, flags ...string) *gateway {
 	path, err := binary()
 	require.NoError(t, err)
 	g := &gateway{said: map[string]int{}, done: make(chan struct{})}
-	cmd := exec.Command(path, append([]string{ //nolint:gosec // our own program
+	cmd := exec.Command(path, append([]string{
 		"serve", "--store", store, "--data-dir", t.TempDir(), "--log-format", "json", "--queen-addr", "127.0.0.1:0",
 		"--querator-addr", "127.0.0.1:0", "--cfqueues-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0",
 	}, flags...)...)

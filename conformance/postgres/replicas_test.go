@@ -163,9 +163,8 @@ func (w *pair) produce(ctx context.Context, line, lines int) {
 		for range 1 + i%9 {
 			next[p]++
 			m := number{fmt.Sprint(p), next[p]}
-			payload, err := json.Marshal(m)
-			assert.NoError(w, err)
-			batch = append(batch, blackbox.QueenItem{Queue: pairQueue, Partition: m.P, Payload: string(payload), TransactionID: fmt.Sprintf("%d-%d", p, next[p])})
+			payload := fmt.Sprintf(`{"p":%q,"n":%d}`, m.P, m.N)
+			batch = append(batch, blackbox.QueenItem{Queue: pairQueue, Partition: m.P, Payload: payload, TransactionID: fmt.Sprintf("%d-%d", p, next[p])})
 		}
 		statuses := make([][]string, 2)
 		var both sync.WaitGroup
@@ -202,13 +201,18 @@ func (w *pair) push(g *gateway, items []blackbox.QueenItem) []string {
 		list[i] = map[string]any{"queue": item.Queue, "partition": item.Partition, "transactionId": item.TransactionID, "payload": json.RawMessage(item.Payload)}
 	}
 	body, err := json.Marshal(map[string]any{"items": list})
-	assert.NoError(w, err)
+	if err != nil {
+		w.Error(err)
+		return nil
+	}
 	a, err := g.queen.Conn.JSON(context.Background(), "POST", g.Queen+"/api/v1/push", string(body))
-	if !assert.NoError(w, err) {
+	if err != nil {
+		w.Error(err)
 		return nil
 	}
 	var out []blackbox.QueenPushed
-	if !assert.NoError(w, json.Unmarshal(a.Body, &out), "%s", a) {
+	if err := json.Unmarshal(a.Body, &out); err != nil {
+		w.Errorf("%v in %s", err, a)
 		return nil
 	}
 	statuses := make([]string, len(out))
@@ -230,7 +234,8 @@ func (w *pair) exclusive(take, give *gateway, finished <-chan struct{}) {
 		default:
 		}
 		got, err := take.queen.Pop(context.Background(), pairQueue, "", query)
-		if !assert.NoError(w, err) {
+		if err != nil {
+			w.Error(err)
 			return
 		}
 		byPartition := map[string][]blackbox.QueenMessage{}
@@ -241,7 +246,9 @@ func (w *pair) exclusive(take, give *gateway, finished <-chan struct{}) {
 		for id, list := range byPartition {
 			for _, m := range list {
 				var n number
-				assert.NoError(w, json.Unmarshal(m.Data, &n))
+				if err := json.Unmarshal(m.Data, &n); err != nil {
+					w.Error(err)
+				}
 				numbers[id] = append(numbers[id], n.N)
 			}
 			w.o.take(id, list[0].LeaseID, numbers[id])
@@ -252,7 +259,8 @@ func (w *pair) exclusive(take, give *gateway, finished <-chan struct{}) {
 			out, err := give.queen.Ack(context.Background(), "strict", blackbox.QueenAck{
 				TransactionID: last.TransactionID, PartitionID: id, LeaseID: last.LeaseID, Status: "completed",
 			})
-			if !assert.NoError(w, err) || !assert.True(w, out[0].Success, "%+v", out[0]) {
+			if err != nil || !out[0].Success {
+				w.Errorf("%v: %+v", err, out)
 				return
 			}
 		}
@@ -268,7 +276,8 @@ func (w *pair) sharing(take, give *gateway, finished <-chan struct{}) {
 		default:
 		}
 		got, err := take.cf.Pull(context.Background(), pairQueue, 20, 60_000)
-		if !assert.NoError(w, err) {
+		if err != nil {
+			w.Error(err)
 			return
 		}
 		if len(got) == 0 {
@@ -282,7 +291,8 @@ func (w *pair) sharing(take, give *gateway, finished <-chan struct{}) {
 			w.shared[m.ID]++
 		}
 		w.mu.Unlock()
-		if _, err := give.cf.Ack(context.Background(), pairQueue, leases); !assert.NoError(w, err) {
+		if _, err := give.cf.Ack(context.Background(), pairQueue, leases); err != nil {
+			w.Error(err)
 			return
 		}
 	}

@@ -99,10 +99,10 @@ func (w *steady) pop() error {
 	got, err := w.engine.Claim(context.Background(), core.ClaimParams{
 		Protocol: core.ProtocolQueen, Exclusive: true, Queue: "steady", Messages: steadyBatch, Partitions: 1, Lease: time.Minute, Wait: 200 * time.Millisecond,
 	})
-	if core.CodeOf(err) == core.CodeNothing && err != nil {
-		return nil
-	}
 	if err != nil {
+		if core.CodeOf(err) == core.CodeNothing {
+			err = nil
+		}
 		return err
 	}
 	for _, p := range got.Partitions {

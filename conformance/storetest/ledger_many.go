@@ -26,8 +26,8 @@ func updateLoadsFromManyBatches(b *bundle) {
 			states := []core.BatchState{core.BatchLeased, core.BatchWaiting, core.BatchEmpty}
 			n := core.Batch{
 				State: states[random.IntN(3)],
-				ID: i + 1, First: first, Last: first + span - 1, Pending: run(first+1, first+1+i%span/2),
-				Until: b.now + core.Time(random.IntN(200)-100), Lease: leases[random.IntN(3)], Attempts: 1,
+				ID:    i + 1, First: first, Last: first + span - 1, Attempts: 1, Lease: leases[random.IntN(3)],
+				Pending: run(first+1, first+1+i%span/2), Until: b.now + core.Time(random.IntN(200)-100),
 			}
 			if n.State != core.BatchLeased {
 				n.Lease = uuid.Nil

@@ -25,6 +25,7 @@ var sharedTests = []contractTest{
 	{"OneClock", oneClock},
 	{"SchedulesAreTakenOnce", schedulesAreTakenOnce},
 	{"AppendsOfBothAsk", appendsOfBothAsk},
+	{"DeletedByAnother", deletedByAnother},
 }
 
 // RunShared runs what stores owe that several gateways use at once.

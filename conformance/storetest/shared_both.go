@@ -60,6 +60,35 @@ func catalogIsCounted(b *bundle) {
 	}
 }
 
+// deletedByAnother reads what this gateway wrote and read before another one deleted it.
+func deletedByAnother(b *bundle) {
+	b.append(b.messages(b.p[0], 3))
+	b.append(b.messages(b.p[0], 3))
+	assert.Len(b, b.read(b.p[0], 1, 6), 6)
+	s := b.other()
+	require.NoError(b, s.DeleteSegments(b.ctx, b.now, []core.SegmentRef{{Partition: b.p[0], First: 1, Last: 3}}, nil))
+	ms := b.read(b.p[0], 1, 6)
+	require.Len(b, ms, 3)
+	assert.Equal(b, int64(4), ms[0].Offset)
+	list, err := b.s.(core.Shared).ReadAll(b.ctx, []core.ReadParams{ //nolint:forcetypeassert // what the suite is about
+		{Partition: b.p[0], Offsets: core.Runs{{First: 2, Last: 2}, {First: 5, Last: 6}}}, {Partition: b.p[1], Offsets: run(1, 9)}, {Partition: b.p[0], Offsets: run(4, 4)},
+	})
+	require.NoError(b, err)
+	require.Len(b, list, 3)
+	assert.Equal(b, []int{2, 0, 1}, []int{len(list[0]), len(list[1]), len(list[2])})
+	assert.Equal(b, ms[1].Payload, list[0][0].Payload)
+	_, err = b.s.Update(b.ctx, core.UpdateParams{Commit: uuid.New(), Now: b.now}, func(tx core.Tx) (*core.ChangeSet, error) {
+		got, err := tx.Prefetch([]core.HeadersParams{{Partition: b.p[0], From: 1, To: 3}, {Partition: b.p[0], From: 5, To: 5}, {Partition: b.p[0], From: 1, To: 9, Limit: 1}})
+		require.Len(b, got, 3)
+		assert.Empty(b, got[0])
+		require.Len(b, got[1], 1)
+		assert.Equal(b, int64(4), got[1][0].First)
+		assert.Equal(b, got[1], got[2])
+		return nil, err
+	})
+	require.NoError(b, err)
+}
+
 // schedulesAreTakenOnce lets two gateways take the same due entries at the same time.
 func schedulesAreTakenOnce(b *bundle) {
 	stores := []core.Store{b.s, b.other()}

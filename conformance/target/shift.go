@@ -88,7 +88,7 @@ func moveSeconds(text []byte, near func(time.Time) bool, days int) []byte {
 			continue
 		}
 		s, n := binary.Uvarint(text[i+1:])
-		if n != secondsLength || s > 1<<35 || !near(time.Unix(int64(s), 0)) { //nolint:gosec // bounded before
+		if n != secondsLength || s > 1<<35 || !near(time.Unix(int64(s), 0)) {
 			continue
 		}
 		binary.PutUvarint(text[i+1:i+1+secondsLength], uint64(int64(s)+int64(days)*int64(day/time.Second))) //nolint:gosec // years from 1970

@@ -217,7 +217,7 @@ func (g *Gateway) DeleteQueue(ctx context.Context, id uuid.UUID) error {
 // CreatePartitions implements core.Catalog.
 func (g *Gateway) CreatePartitions(ctx context.Context, now core.Time, ps []core.Partition) ([]core.PartitionLog, error) {
 	out, err := g.Store.CreatePartitions(ctx, now, ps)
-	var keys []core.PartitionKey
+	keys := make([]core.PartitionKey, 0, len(out))
 	for i := range out {
 		keys = append(keys, out[i].Key)
 	}
@@ -228,7 +228,7 @@ func (g *Gateway) CreatePartitions(ctx context.Context, now core.Time, ps []core
 // DeleteSegments implements core.Sweeping.
 func (g *Gateway) DeleteSegments(ctx context.Context, now core.Time, remove, expiries []core.SegmentRef) error {
 	err := g.Store.DeleteSegments(ctx, now, remove, expiries)
-	var keys []core.PartitionKey
+	keys := make([]core.PartitionKey, 0, len(remove))
 	for i := range remove {
 		keys = append(keys, remove[i].Partition)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 
-
 	"github.com/leasehold/leasehold/core"
 	"github.com/leasehold/leasehold/store/internal/placing"
 )
@@ -181,4 +180,3 @@ func (c *segments) appended(plan *placing.Plan) {
 		})
 	}
 }
-

@@ -103,17 +103,17 @@ func (s *Store) readAll(ctx context.Context, q querier, list []core.ReadParams) 
 	out := make([][]core.Message, len(list))
 	var ranges []core.HeadersParams
 	var at []int
-	for i := range list {
-		if list[i].Bytes > 0 {
-			ms, err := readSome(ctx, q, &list[i])
+	for i, p := range list {
+		if p.Bytes > 0 {
+			ms, err := readSome(ctx, q, &p)
 			if err != nil {
 				return nil, err
 			}
 			out[i] = ms
 			continue
 		}
-		for _, run := range list[i].Offsets {
-			ranges = append(ranges, core.HeadersParams{Partition: list[i].Partition, From: run.First, To: run.Last})
+		for _, run := range p.Offsets {
+			ranges = append(ranges, core.HeadersParams{Partition: p.Partition, From: run.First, To: run.Last})
 			at = append(at, i)
 		}
 	}

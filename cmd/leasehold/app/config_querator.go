@@ -10,7 +10,7 @@ import (
 // EnvQueratorRootKey names the variable with an API key that is always valid
 // on the Querator listeners and stored nowhere. There is no flag for it, since
 // every user of a machine sees flags.
-const EnvQueratorRootKey = "LEASEHOLD_QUERATOR_ROOT_KEY" //nolint:gosec // a name
+const EnvQueratorRootKey = "LEASEHOLD_QUERATOR_ROOT_KEY"
 
 // QueratorConfig is what "leasehold serve" can be told about the Querator
 // listeners. The limits' defaults are the original's.
