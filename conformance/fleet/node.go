@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -37,9 +38,21 @@ func (n *node) Stop(ctx context.Context) error {
 
 // Start starts the process again on the same data. It does not wait until it serves.
 func (n *node) Start(ctx context.Context) error {
-	_, err := n.docker.ContainerStart(ctx, n.id(), client.ContainerStartOptions{})
-	return n.wrap("start", err)
+	for tries := 0; ; tries++ {
+		_, err := n.docker.ContainerStart(ctx, n.id(), client.ContainerStartOptions{})
+		// A published port may have become the near end of somebody's connection while the container was down.
+		if err == nil || tries == startTries || !strings.Contains(err.Error(), "address already in use") {
+			return n.wrap("start", err)
+		}
+		time.Sleep(startAgain)
+	}
 }
+
+// startTries and startAgain are how often, and after what time, a start is tried again for which a port is not free.
+const (
+	startTries = 100
+	startAgain = 200 * time.Millisecond
+)
 
 // Pause stops the process where it is; its connections stay open.
 func (n *node) Pause(ctx context.Context) error {
