@@ -169,11 +169,15 @@ func (e *Engine) ensure(ctx context.Context, name string) (*entry, error) {
 	var en *entry
 	var err error
 	if cerr := e.call(func() {
-		if en = e.cat.byName(name); en == nil {
-			en, err = e.create(context.WithoutCancel(ctx), q, 0)
-			if CodeOf(err) == CodeQueueExists && e.shared && e.follow(ctx) == nil && e.cat.byName(name) != nil {
-				en, err = e.cat.byName(name), nil // another gateway made it at the same moment
+		for n := 0; n < configureTries; n++ {
+			if en, err = e.cat.byName(name), nil; en != nil {
+				return
 			}
+			en, err = e.create(context.WithoutCancel(ctx), q, 0)
+			if !e.shared || CodeOf(err) != CodeQueueExists || e.follow(context.WithoutCancel(ctx)) != nil {
+				return
+			}
+			// Another gateway made it at the same moment, and may have deleted it again.
 		}
 	}); cerr != nil {
 		return nil, cerr
