@@ -233,7 +233,7 @@ func TestTerminationAnswersWaitingConsumers(t *testing.T) {
 		require.NoError(t, a.err)
 		assert.Equal(t, 453, a.status)
 		assert.Contains(t, a.body, "is shutting down")
-		require.NoError(t, c.cmd.Wait(), "exit code")
+		require.NoError(t, c.wait(), "exit code")
 		assert.Less(t, time.Since(began), 10*time.Second)
 		assert.Contains(t, c.logged(), "server has stopped")
 		assert.NotContains(t, c.logged(), "shutdown step failed")
@@ -251,7 +251,7 @@ func TestServeWithoutFlagsKeepsItsDataBesideIt(t *testing.T) {
 	must(t, c.url("queen", "/api/v1/push"), pushBody)
 	assert.DirExists(t, filepath.Join(dir, "leasehold-data"))
 	require.NoError(t, c.cmd.Process.Kill())
-	_ = c.cmd.Wait()
+	_ = c.wait()
 
 	again := spawn(t, dir, env, "serve")
 	assert.Contains(t, must(t, again.url("queen", popPath), ""), `"data":{"n":1}`, "acknowledged before the kill")

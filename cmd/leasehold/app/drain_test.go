@@ -46,7 +46,7 @@ func TestTerminationUnderLoadLosesNothing(t *testing.T) {
 	<-enough
 	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
 	pushers.Wait()
-	require.NoError(t, c.cmd.Wait())
+	require.NoError(t, c.wait())
 	assert.NotContains(t, c.logged(), "shutdown step failed")
 	assert.GreaterOrEqual(t, len(kept), 390)
 

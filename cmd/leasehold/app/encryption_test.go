@@ -86,7 +86,7 @@ func TestEncryptedQueuesOverThreeProtocols(t *testing.T) {
 	assert.Positive(t, files)
 	assert.Empty(t, with, "while it runs")
 	require.NoError(t, c.cmd.Process.Kill())
-	_ = c.cmd.Wait()
+	_ = c.wait()
 	_, with = searched(t, dir)
 	assert.Empty(t, with, "after a kill")
 
@@ -104,7 +104,7 @@ func TestEncryptedQueuesOverThreeProtocols(t *testing.T) {
 	assert.Equal(t, 201, status)
 	log := c.logged()
 	require.NoError(t, c.cmd.Process.Kill())
-	_ = c.cmd.Wait()
+	_ = c.wait()
 	_, with = searched(t, dir)
 	assert.Empty(t, with)
 	for _, secret := range []string{key, fresh, plaintext} {

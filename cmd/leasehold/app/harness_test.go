@@ -80,9 +80,17 @@ func (l *testLog) Write(p []byte) (int, error) {
 type child struct {
 	cmd   *exec.Cmd
 	addrs map[string]string
+	// read is closed when all of the log has been read.
+	read chan struct{}
 
 	mu  sync.Mutex
 	log bytes.Buffer
+}
+
+// wait returns when the child has ended and its log is whole.
+func (c *child) wait() error {
+	<-c.read // waiting for the process closes the pipe, whatever is still in it
+	return c.cmd.Wait()
 }
 
 // spawn starts the program in folder dir and waits until it is ready.
@@ -90,7 +98,7 @@ func spawn(t *testing.T, dir string, env []string, args ...string) *child {
 	t.Helper()
 	c := &child{
 		cmd:   exec.Command(os.Args[0], append(args, "--log-format=json")...), //nolint:gosec // the test binary itself
-		addrs: map[string]string{},
+		addrs: map[string]string{}, read: make(chan struct{}),
 	}
 	c.cmd.Dir = dir
 	c.cmd.Env = append(append(os.Environ(), envServe+"=1"), env...)
@@ -99,7 +107,7 @@ func spawn(t *testing.T, dir string, env []string, args ...string) *child {
 	require.NoError(t, c.cmd.Start())
 	t.Cleanup(func() {
 		_ = c.cmd.Process.Kill()
-		_ = c.cmd.Wait()
+		_ = c.wait()
 	})
 	ready := make(chan struct{})
 	go c.follow(stderr, ready)
@@ -116,6 +124,7 @@ func spawn(t *testing.T, dir string, env []string, args ...string) *child {
 func (c *child) follow(stderr io.Reader, ready chan struct{}) {
 	once := sync.OnceFunc(func() { close(ready) })
 	defer once()
+	defer close(c.read)
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
 		c.mu.Lock()
