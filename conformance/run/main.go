@@ -34,6 +34,7 @@ func start() int {
 	list := flag.Bool("list", false, "print every case that is excepted, with its reason")
 	serve := flag.String("serve", "", "start this target, print the environment that leads tests to it, and wait to be interrupted")
 	tolerate := flag.String("tolerate", "", "targets whose problems are reported and do not fail the run")
+	limit := flag.Duration("limit", 10*time.Minute, "how long the cases of one protocol may take on one target; what is left then has failed")
 	keep := flag.String("keep", "", "folder that keeps each run's raw output")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
@@ -45,7 +46,7 @@ func start() int {
 		}
 		return 0
 	}
-	r := &runner{tolerated: strings.Split(*tolerate, ","), protocols: strings.Split(*protocols, ","), list: *list, keep: *keep}
+	r := &runner{tolerated: strings.Split(*tolerate, ","), protocols: strings.Split(*protocols, ","), list: *list, keep: *keep, limit: *limit}
 	if err := r.run(ctx, strings.Split(*targets, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		return 1
@@ -75,6 +76,7 @@ type runner struct {
 	protocols []string
 	list      bool
 	keep      string
+	limit     time.Duration
 	binaries  map[string]string
 	dir       string
 	results   []*result

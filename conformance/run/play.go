@@ -16,9 +16,6 @@ import (
 	"strings"
 )
 
-// limit is how long the cases of one protocol may take on one target.
-const limit = "3m"
-
 // compile builds each adapter's tests once.
 func (r *runner) compile(ctx context.Context) error {
 	r.binaries = map[string]string{}
@@ -98,7 +95,7 @@ const mostPanics = 12
 // once runs the tests and returns their output in test2json's form.
 func (r *runner) once(ctx context.Context, target, protocol string, env []string, skip string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", r.binaries[protocol], //nolint:gosec // the tester's own words
-		"-test.v=test2json", "-test.short", "-test.parallel=1", "-test.timeout="+limit, "-test.skip="+skip)
+		"-test.v=test2json", "-test.short", "-test.parallel=1", "-test.timeout="+r.limit.String(), "-test.skip="+skip)
 	cmd.Dir = filepath.Join("adapters", protocol)
 	cmd.Env = slices.Concat(os.Environ(), env)
 	var raw bytes.Buffer
