@@ -268,6 +268,20 @@ func (e *Engine) readQueue(ctx context.Context, q *Queue) error {
 	return e.reload(ctx, en)
 }
 
+// readNamed reads the queue of a name that another gateway has just made.
+func (e *Engine) readNamed(ctx context.Context, name string) error {
+	if err := e.follow(ctx); err != nil || e.cat.byName(name) != nil {
+		return err
+	}
+	list, err := e.store.Queues(ctx)
+	for i := range list {
+		if list[i].Name == name {
+			return e.readQueue(ctx, &list[i])
+		}
+	}
+	return err
+}
+
 // readAll reads everything again, after commits that were never seen.
 func (e *Engine) readAll(ctx context.Context) error {
 	list, err := e.store.Queues(ctx)

@@ -174,7 +174,7 @@ func (e *Engine) ensure(ctx context.Context, name string) (*entry, error) {
 				return
 			}
 			en, err = e.create(context.WithoutCancel(ctx), q, 0)
-			if !e.shared || CodeOf(err) != CodeQueueExists || e.follow(context.WithoutCancel(ctx)) != nil {
+			if !e.shared || CodeOf(err) != CodeQueueExists || e.readNamed(context.WithoutCancel(ctx), name) != nil {
 				return
 			}
 			// Another gateway made it at the same moment, and may have deleted it again.

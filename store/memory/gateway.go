@@ -72,12 +72,12 @@ func (g *Gateway) Notify(ctx context.Context, f func()) error {
 
 // Follow implements core.Shared.
 func (g *Gateway) Follow(ctx context.Context, since string) (core.Followed, error) {
+	g.feed.mu.Lock()
+	defer g.feed.mu.Unlock()
 	if err := g.enter(ctx, "follow"); err != nil {
 		return core.Followed{}, err
 	}
 	defer g.mu.Unlock()
-	g.feed.mu.Lock()
-	defer g.feed.mu.Unlock()
 	out := core.Followed{Next: strconv.Itoa(len(g.feed.changes)), Catalog: g.catalog}
 	if since == "" {
 		return out, nil
@@ -134,14 +134,13 @@ func (g *Gateway) Leased(ctx context.Context, lease uuid.UUID) (out []core.RowKe
 	return out, nil
 }
 
-// tell lists a change, unless nothing was stored.
+// tell lists a change, unless nothing was stored. The feed is locked from before the change, so that whoever sees the change and looks
+// then finds it in the feed.
 func (g *Gateway) tell(err error, c told) {
 	if err != nil && core.CodeOf(err) != core.CodeUnknown {
 		return
 	}
 	c.by = g
-	g.feed.mu.Lock()
-	defer g.feed.mu.Unlock()
 	g.feed.changes = append(g.feed.changes, c)
 	close(g.feed.news)
 	g.feed.news = make(chan struct{})
@@ -149,6 +148,8 @@ func (g *Gateway) tell(err error, c told) {
 
 // Append implements core.Log.
 func (g *Gateway) Append(ctx context.Context, p core.AppendParams) ([]core.Placed, error) {
+	g.feed.mu.Lock()
+	defer g.feed.mu.Unlock()
 	out, err := g.Store.Append(ctx, p)
 	g.tell(err, told{logs: segmentKeys(p.Segments)})
 	return out, err
@@ -163,6 +164,8 @@ func segmentKeys(segments []core.NewSegment) (keys []core.PartitionKey) {
 
 // Update implements core.Ledger.
 func (g *Gateway) Update(ctx context.Context, p core.UpdateParams, fn func(core.Tx) (*core.ChangeSet, error)) ([]core.Placed, error) {
+	g.feed.mu.Lock()
+	defer g.feed.mu.Unlock()
 	var wrote told
 	out, err := g.Store.Update(ctx, p, func(tx core.Tx) (*core.ChangeSet, error) {
 		c, err := fn(tx)
@@ -202,6 +205,8 @@ func (g *Gateway) changed(c *core.ChangeSet) told {
 
 // PutQueue implements core.Catalog.
 func (g *Gateway) PutQueue(ctx context.Context, p core.PutQueueParams) (core.Queue, error) {
+	g.feed.mu.Lock()
+	defer g.feed.mu.Unlock()
 	q, err := g.Store.PutQueue(ctx, p)
 	g.tell(err, told{queues: []uuid.UUID{p.Queue.ID}})
 	return q, err
@@ -209,6 +214,8 @@ func (g *Gateway) PutQueue(ctx context.Context, p core.PutQueueParams) (core.Que
 
 // DeleteQueue implements core.Catalog.
 func (g *Gateway) DeleteQueue(ctx context.Context, id uuid.UUID) error {
+	g.feed.mu.Lock()
+	defer g.feed.mu.Unlock()
 	err := g.Store.DeleteQueue(ctx, id)
 	g.tell(err, told{queues: []uuid.UUID{id}})
 	return err
@@ -216,6 +223,8 @@ func (g *Gateway) DeleteQueue(ctx context.Context, id uuid.UUID) error {
 
 // CreatePartitions implements core.Catalog.
 func (g *Gateway) CreatePartitions(ctx context.Context, now core.Time, ps []core.Partition) ([]core.PartitionLog, error) {
+	g.feed.mu.Lock()
+	defer g.feed.mu.Unlock()
 	out, err := g.Store.CreatePartitions(ctx, now, ps)
 	keys := make([]core.PartitionKey, 0, len(out))
 	for i := range out {
@@ -227,6 +236,8 @@ func (g *Gateway) CreatePartitions(ctx context.Context, now core.Time, ps []core
 
 // DeleteSegments implements core.Sweeping.
 func (g *Gateway) DeleteSegments(ctx context.Context, now core.Time, remove, expiries []core.SegmentRef) error {
+	g.feed.mu.Lock()
+	defer g.feed.mu.Unlock()
 	err := g.Store.DeleteSegments(ctx, now, remove, expiries)
 	keys := make([]core.PartitionKey, 0, len(remove))
 	for i := range remove {
