@@ -15,6 +15,10 @@ func (e *Engine) named(ctx context.Context, name string) *entry {
 	return en
 }
 
+// Refresh returns when the engine knows what other gateways had committed at the call. A request that would be refused for what a queue's
+// options say is looked at again after it, since another gateway may have changed them a moment ago. Where nobody shares the store it does nothing.
+func (e *Engine) Refresh(ctx context.Context) error { return e.look(ctx) }
+
 // identified is named for a queue's id.
 func (e *Engine) identified(ctx context.Context, id uuid.UUID) *entry {
 	en := e.cat.byID(id)

@@ -26,6 +26,11 @@ func (s *server) pull(c *gin.Context) *apiError {
 	}
 	defer release(c, b)
 	q, err := s.queue(c)
+	if con := consumerOf(&q); err == nil && (con == nil || con.Type != typeHTTPPull) && !s.o.ImplicitHTTPPull {
+		if err = s.engine.Refresh(c.Request.Context()); err == nil { // another gateway may have made the consumer a moment ago
+			q, err = s.queue(c)
+		}
+	}
 	if err != nil {
 		return fromMessages(err)
 	}
