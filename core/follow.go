@@ -245,6 +245,13 @@ func (e *Engine) readQueues(ctx context.Context, ids []uuid.UUID) error {
 
 // readQueue reads one of them, and makes sure that what is pushed from now on is new to the groups that were registered.
 func (e *Engine) readQueue(ctx context.Context, q *Queue) error {
+	regs, err := e.store.Registrations(ctx, q.ID)
+	if err != nil {
+		return err
+	}
+	for i := range regs {
+		e.keepBehind(&regs[i])
+	}
 	en := e.cat.byID(q.ID)
 	if en == nil {
 		parts, err := e.store.Partitions(ctx, q.ID)
@@ -253,13 +260,6 @@ func (e *Engine) readQueue(ctx context.Context, q *Queue) error {
 		}
 		e.discover(ctx, e.cat.add(q, parts))
 		return nil
-	}
-	regs, err := e.store.Registrations(ctx, q.ID)
-	if err != nil {
-		return err
-	}
-	for i := range regs {
-		e.keepBehind(&regs[i])
 	}
 	if en.q().Version != q.Version {
 		e.cat.replace(en, q)
@@ -307,10 +307,11 @@ func (e *Engine) retrySoon(h *hint) {
 		return
 	}
 	h.skipped = true
-	h.group.skipped = append(h.group.skipped, h)
+	h.group.skipped[h] = struct{}{}
 	time.AfterFunc(retrySkipped, func() {
 		e.post(func() {
 			h.skipped = false
+			delete(h.group.skipped, h)
 			e.offer(h)
 		})
 	})
@@ -329,11 +330,11 @@ func (e *Engine) lookForEmpty(ctx context.Context) {
 		}
 		c.looked, fresh = true, true
 		for _, g := range c.groups {
-			for _, h := range g.skipped {
+			for h := range g.skipped {
 				h.skipped = false
 				e.offer(h)
 			}
-			g.skipped = nil
+			clear(g.skipped)
 		}
 	}
 	if fresh && e.follow(ctx) == nil {

@@ -21,7 +21,7 @@ type group struct {
 	compactAt int
 	clients   map[string]*claimReq
 	// skipped are partitions that others held when a claim came.
-	skipped []*hint
+	skipped map[*hint]struct{}
 	// anyStale tells that others changed rows of the group since they were read.
 	anyStale bool
 }
@@ -53,7 +53,7 @@ func (e *Engine) groupOf(ctx context.Context, en *entry, name string) (*group, e
 	if g := en.groups[name]; g != nil {
 		return g, nil
 	}
-	g := &group{entry: en, name: name, hints: map[PartitionKey]*hint{}, clients: map[string]*claimReq{}}
+	g := &group{entry: en, name: name, hints: map[PartitionKey]*hint{}, skipped: map[*hint]struct{}{}, clients: map[string]*claimReq{}}
 	regs, err := e.store.Registrations(ctx, en.q().ID)
 	if err != nil {
 		return nil, WrapError(CodeInternal, "load group", err)
