@@ -199,6 +199,8 @@ func (l *spoolLoad) check(t *testing.T, g *gateway) {
 // one of them meanwhile.
 func TestMaintenanceUnderLoadWithAKill(t *testing.T) {
 	t.Parallel()
+	// The pauses are how long the load runs in each state; real servers have real time. 1.1 s is the second within which the switch must be
+	// obeyed, and no assertion waits for anything else.
 	database := testenv.Own(t)
 	a, b := startGateway(t, "a", "--store", database.URL), startGateway(t, "b", "--store", database.URL)
 	l := newSpoolLoad(a, b)
@@ -230,6 +232,7 @@ func TestMaintenanceUnderLoadWithAKill(t *testing.T) {
 // TestTheDatabaseIsStoppedUnderLoad stops the database for half a minute, in the hardest way.
 func TestTheDatabaseIsStoppedUnderLoad(t *testing.T) {
 	t.Parallel()
+	// The pauses are how long the load runs before, during and after the outage.
 	database := testenv.Own(t)
 	a := startGateway(t, "a", "--store", database.URL)
 	l := newSpoolLoad(a)
