@@ -88,7 +88,10 @@ func (e *Engine) groupAcks(ctx context.Context, acks []Ack, hints []uuid.UUID, o
 		if name == "" {
 			name = QueueModeGroup
 		}
-		p := e.partition(ctx, a.Partition)
+		p, err := e.partition(ctx, a.Partition)
+		if err != nil {
+			return nil, err
+		}
 		if p == nil {
 			out[i] = Acked{Err: &Error{Code: CodeNoPartition, Op: "ack", Item: i}}
 			continue

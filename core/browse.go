@@ -46,9 +46,9 @@ type stretch struct {
 // Items lists what a group has not settled in one partition, in the order of turns, payloads included. Nothing is leased
 // and nothing counted.
 func (e *Engine) Items(ctx context.Context, x ItemsParams) ([]Item, error) {
-	en := e.named(ctx, x.Queue)
-	if en == nil {
-		return nil, noQueue("list items", x.Queue)
+	en, err := e.queue(ctx, "list items", x.Queue)
+	if err != nil {
+		return nil, err
 	}
 	list := en.partitions()
 	if x.Ordinal < 0 || int(x.Ordinal) >= len(list) {
@@ -152,9 +152,9 @@ func (x *ItemsParams) places(from []stretch) []Item {
 
 // MessageOf returns the newest message of a partition with a transaction id that the acknowledgement window holds, false when there is none.
 func (e *Engine) MessageOf(ctx context.Context, partition uuid.UUID, transaction string) (Message, bool, error) {
-	p := e.partition(ctx, partition)
-	if p == nil {
-		return Message{}, false, nil
+	p, err := e.partition(ctx, partition)
+	if err != nil || p == nil {
+		return Message{}, false, err
 	}
 	offs, err := e.candidates(ctx, p, transaction)
 	if err != nil || len(offs) == 0 {
@@ -180,9 +180,9 @@ type ScheduledItem struct {
 // ScheduledItems lists delayed messages of a partition in order of arrival, from sequence after (exclusive) on, at most
 // limit pushes of them.
 func (e *Engine) ScheduledItems(ctx context.Context, queue string, ordinal int32, after int64, limit int) ([]ScheduledItem, error) {
-	en := e.named(ctx, queue)
-	if en == nil {
-		return nil, noQueue("list scheduled", queue)
+	en, err := e.queue(ctx, "list scheduled", queue)
+	if err != nil {
+		return nil, err
 	}
 	list := en.partitions()
 	if ordinal < 0 || int(ordinal) >= len(list) {

@@ -73,9 +73,9 @@ func (v *GroupView) Retries() int32 { return v.frontier.Retries }
 
 // Groups returns the names of the groups that have touched a queue or are registered on it, in byte order.
 func (e *Engine) Groups(ctx context.Context, queue string) ([]string, error) {
-	en := e.named(ctx, queue)
-	if en == nil {
-		return nil, noQueue("groups", queue)
+	en, err := e.queue(ctx, "groups", queue)
+	if err != nil {
+		return nil, err
 	}
 	rows, err := e.store.Rows(ctx, RowsParams{Queue: en.q().ID, Now: e.clock.Now()})
 	if err != nil {
@@ -163,9 +163,9 @@ func (e *Engine) MessagesAt(ctx context.Context, queue string, ordinal int32, of
 }
 
 func (e *Engine) partAt(ctx context.Context, op, queue string, ordinal int32) (*part, error) {
-	en := e.named(ctx, queue)
-	if en == nil {
-		return nil, noQueue(op, queue)
+	en, err := e.queue(ctx, op, queue)
+	if err != nil {
+		return nil, err
 	}
 	list := en.partitions()
 	if ordinal < 0 || int(ordinal) >= len(list) {

@@ -169,10 +169,11 @@ func (e *Engine) newClaim(ctx context.Context, p ClaimParams) (*claimReq, error)
 			return nil, err
 		}
 		c.entry = en
-	} else if c.entry = e.named(ctx, p.Queue); c.entry == nil {
-		return nil, noQueue("claim", p.Queue)
+		return c, nil
 	}
-	return c, nil
+	en, err := e.queue(ctx, "claim", p.Queue)
+	c.entry = en
+	return c, err
 }
 
 // accept takes a claim into its groups' lines.
@@ -233,9 +234,12 @@ func (e *Engine) join(ctx context.Context, c *claimReq, en *entry) error {
 	if en.gone.Load() {
 		return Errorf(CodeDeleted, "claim", "the queue is being deleted")
 	}
-	if e.shared && en.q().Options.DeliveryPaused && c.entry != nil {
-		if err := e.follow(ctx); err != nil { // another gateway may have resumed it
+	if e.shared && c.entry != nil && (en.q().Options.DeliveryPaused || c.p.Partition != "" && en.partition(c.p.Partition) == nil) {
+		if err := e.follow(ctx); err != nil { // another gateway may have resumed it, or made the partition
 			return err
+		}
+		if en.gone.Load() {
+			return Errorf(CodeDeleted, "claim", "the queue is being deleted")
 		}
 	}
 	if en.q().Options.DeliveryPaused && c.entry != nil {
@@ -284,17 +288,23 @@ func (e *Engine) register(ctx context.Context, g *group, c *claimReq) error {
 	_, err := e.store.Update(ctx, UpdateParams{Commit: newCommit(), Now: c.now}, func(Tx) (*ChangeSet, error) {
 		return &ChangeSet{Register: []Registration{r}}, nil
 	})
-	if err != nil {
+	if err != nil && (!e.shared || CodeOf(err) != CodeNoQueue) {
 		return WrapError(CodeInternal, "register group", err)
 	}
-	g.registered, g.reg = true, r
 	if !e.shared {
+		g.registered, g.reg = true, r
 		return nil
 	}
 	regs, err := e.store.Registrations(ctx, r.Queue) // another gateway may have registered it before
 	for i := range regs {
 		if regs[i].Group == r.Group {
-			g.reg = regs[i]
+			g.registered, g.reg = true, regs[i]
+			return nil
+		}
+	}
+	if err == nil || CodeOf(err) == CodeNoQueue { // another gateway has deleted the queue; its name may have a new bearer
+		if err = e.follow(ctx); err == nil {
+			return Errorf(CodeDeleted, "claim", "the queue is being deleted")
 		}
 	}
 	return WrapError(CodeInternal, "register group", err)

@@ -53,7 +53,10 @@ func (e *Engine) Cycle(ctx context.Context, x CycleParams) (Cycled, error) {
 	if e.closing.Load() {
 		return Cycled{}, errClosed("cycle")
 	}
-	pt := e.partition(ctx, x.Partition)
+	pt, err := e.partition(ctx, x.Partition)
+	if err != nil {
+		return Cycled{}, err
+	}
 	if pt == nil {
 		return Cycled{}, Errorf(CodeNoPartition, "cycle", "there is no partition %s", x.Partition)
 	}

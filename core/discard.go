@@ -26,9 +26,9 @@ type DiscardParams struct {
 // Discard settles messages for the reserved group wherever they stand, and deletes delayed ones, in one commit. What is
 // not there is passed over. The delayed messages of a push that loses one get new sequences.
 func (e *Engine) Discard(ctx context.Context, x DiscardParams) error {
-	en := e.named(ctx, x.Queue)
-	if en == nil {
-		return noQueue("discard", x.Queue)
+	en, err := e.queue(ctx, "discard", x.Queue)
+	if err != nil {
+		return err
 	}
 	list := en.partitions()
 	if x.Ordinal < 0 || int(x.Ordinal) >= len(list) {
@@ -62,7 +62,6 @@ func (e *Engine) Discard(ctx context.Context, x DiscardParams) error {
 		return ed.err
 	}
 	// The schedule is read in the dispatcher, so that nothing moves to the log before the commit.
-	var err error
 	if cerr := e.call(func() {
 		ctx := context.WithoutCancel(ctx)
 		if drop, again, err = e.unscheduled(ctx, pt, x.Scheduled); err == nil {

@@ -27,7 +27,8 @@ type following struct {
 	// dueAt is when the next moments are read again that others may have set; dueStale tells that they may have.
 	dueAt    Time
 	dueStale bool
-	failing  bool
+	// failure is why the last look failed, nil after one that did not.
+	failure error
 	// asked is set by notifications, overdue every second, resting for a moment after each look.
 	asked, overdue, resting atomic.Bool
 	stop                    context.CancelFunc
@@ -147,16 +148,17 @@ func (e *Engine) follow(ctx context.Context) error {
 		err = e.learnFrom(ctx, &got)
 	}
 	if err != nil {
-		if !f.failing {
+		err = WrapError(CodeInternal, "follow", err)
+		if f.failure == nil {
 			e.log.ErrorContext(ctx, "what other gateways committed cannot be read", "error", err)
 		}
-		f.failing = true
-		return WrapError(CodeInternal, "follow", err)
+		f.failure = err
+		return err
 	}
-	if f.failing {
+	if f.failure != nil {
 		e.log.InfoContext(ctx, "what other gateways committed can be read again")
 	}
-	f.failing, f.cursor, f.catalog = false, got.Next, got.Catalog
+	f.failure, f.cursor, f.catalog = nil, got.Next, got.Catalog
 	return nil
 }
 
@@ -323,12 +325,12 @@ func (e *Engine) lookForEmpty(ctx context.Context) {
 	if !e.shared {
 		return
 	}
-	fresh := false
+	var fresh []*claimReq
 	for _, c := range e.deadlines {
 		if c.deadline != 0 || c.looked || c.state.Load() != claimWaiting {
 			continue
 		}
-		c.looked, fresh = true, true
+		c.looked, fresh = true, append(fresh, c)
 		for _, g := range c.groups {
 			for h := range g.skipped {
 				h.skipped = false
@@ -337,7 +339,16 @@ func (e *Engine) lookForEmpty(ctx context.Context) {
 			clear(g.skipped)
 		}
 	}
-	if fresh && e.follow(ctx) == nil {
+	if len(fresh) == 0 {
+		return
+	}
+	err := e.follow(ctx)
+	if err == nil {
 		e.again = true
+		return
+	}
+	for _, c := range fresh { // whether there is nothing is not known
+		e.unpark(c)
+		c.fail(err)
 	}
 }

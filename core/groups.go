@@ -15,9 +15,9 @@ type DeletedGroup struct {
 // DeleteGroup removes the frontiers and leases of a group on one queue, and its registration unless keep is set: then the next claim
 // begins where the registration says. CodeNoQueue when there is no such queue.
 func (e *Engine) DeleteGroup(ctx context.Context, queue, group string, keep bool) (DeletedGroup, error) {
-	en := e.named(ctx, queue)
-	if en == nil {
-		return DeletedGroup{}, noQueue("delete group", queue)
+	en, err := e.queue(ctx, "delete group", queue)
+	if err != nil {
+		return DeletedGroup{}, err
 	}
 	return e.deleteGroups(ctx, func() []*entry { return []*entry{en} }, group, keep)
 }
@@ -81,9 +81,9 @@ func (e *Engine) deleteGroup(ctx context.Context, en *entry, group string, keep 
 
 // Registrations returns the groups registered on a queue.
 func (e *Engine) Registrations(ctx context.Context, queue string) ([]Registration, error) {
-	en := e.named(ctx, queue)
-	if en == nil {
-		return nil, noQueue("registrations", queue)
+	en, err := e.queue(ctx, "registrations", queue)
+	if err != nil {
+		return nil, err
 	}
 	regs, err := e.store.Registrations(ctx, en.q().ID)
 	return regs, WrapError(CodeInternal, "registrations", err)

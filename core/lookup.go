@@ -6,13 +6,30 @@ import (
 	"github.com/google/uuid"
 )
 
-// named returns a queue by name, nil when there is none: one that is not known is looked for among what other gateways made.
-func (e *Engine) named(ctx context.Context, name string) *entry {
-	en := e.cat.byName(name)
-	if en == nil && e.shared && e.look(ctx) == nil {
-		en = e.cat.byName(name)
+// named returns a queue by name, nil when there is none: one that is not known is looked for among what other gateways made. Whether they
+// made it is not known, and an error, while the store cannot be asked.
+func (e *Engine) named(ctx context.Context, name string) (*entry, error) {
+	return found(ctx, e, func() *entry { return e.cat.byName(name) })
+}
+
+// queue is named where a queue must exist.
+func (e *Engine) queue(ctx context.Context, op, name string) (*entry, error) {
+	en, err := e.named(ctx, name)
+	if err == nil && en == nil {
+		err = noQueue(op, name)
 	}
-	return en
+	return en, err
+}
+
+// found looks something up, and again after a look at what other gateways did.
+func found[T any](ctx context.Context, e *Engine, get func() *T) (*T, error) {
+	if v := get(); v != nil || !e.shared {
+		return v, nil
+	}
+	if err := e.look(ctx); err != nil {
+		return nil, err
+	}
+	return get(), nil
 }
 
 // Refresh returns when the engine knows what other gateways had committed at the call. A request that would be refused for what a queue's
@@ -20,21 +37,13 @@ func (e *Engine) named(ctx context.Context, name string) *entry {
 func (e *Engine) Refresh(ctx context.Context) error { return e.look(ctx) }
 
 // identified is named for a queue's id.
-func (e *Engine) identified(ctx context.Context, id uuid.UUID) *entry {
-	en := e.cat.byID(id)
-	if en == nil && e.shared && e.look(ctx) == nil {
-		en = e.cat.byID(id)
-	}
-	return en
+func (e *Engine) identified(ctx context.Context, id uuid.UUID) (*entry, error) {
+	return found(ctx, e, func() *entry { return e.cat.byID(id) })
 }
 
 // partition is named for a partition's id.
-func (e *Engine) partition(ctx context.Context, id uuid.UUID) *part {
-	p := e.cat.part(id)
-	if p == nil && e.shared && e.look(ctx) == nil {
-		p = e.cat.part(id)
-	}
-	return p
+func (e *Engine) partition(ctx context.Context, id uuid.UUID) (*part, error) {
+	return found(ctx, e, func() *part { return e.cat.part(id) })
 }
 
 // adopt remembers a lease that another gateway gave out, so that acknowledgements under it find their messages.

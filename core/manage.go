@@ -28,9 +28,9 @@ type ClearParams struct {
 // Clear empties a queue for the reserved group and leaves what is leased (Querator's queue.clear without destructive; Purge is
 // the destructive one).
 func (e *Engine) Clear(ctx context.Context, x ClearParams) error {
-	en := e.named(ctx, x.Queue)
-	if en == nil {
-		return noQueue("clear", x.Queue)
+	en, err := e.queue(ctx, "clear", x.Queue)
+	if err != nil {
+		return err
 	}
 	// It bears no entry: a queue whose deliveries are held can be cleared.
 	op := &opReq{after: e.afterSweep}
@@ -114,9 +114,9 @@ func (e *Engine) Import(ctx context.Context, queue string, ordinal int32, items 
 }
 
 func (e *Engine) importOnce(ctx context.Context, queue string, ordinal int32, items []ImportItem) ([]Imported, error) {
-	en := e.named(ctx, queue)
-	if en == nil {
-		return nil, noQueue("import", queue)
+	en, err := e.queue(ctx, "import", queue)
+	if err != nil {
+		return nil, err
 	}
 	list := en.partitions()
 	if ordinal < 0 || int(ordinal) >= len(list) {
@@ -190,14 +190,18 @@ func (e *Engine) ExtendMessages(ctx context.Context, queue string, tokens []Mess
 }
 
 func (e *Engine) extendMessagesOnce(ctx context.Context, queue string, tokens []MessageToken, d time.Duration) ([]MessageSettled, error) {
-	en := e.named(ctx, queue)
-	if en == nil {
-		return nil, noQueue("extend", queue)
+	en, err := e.queue(ctx, "extend", queue)
+	if err != nil {
+		return nil, err
 	}
 	out := make([]MessageSettled, len(tokens))
 	op := &opReq{entry: en}
 	for i := range tokens {
-		if p := e.partition(ctx, tokens[i].Partition); p != nil && p.entry == en {
+		p, err := e.partition(ctx, tokens[i].Partition)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil && p.entry == en {
 			op.rows = append(op.rows, RowRequest{Key: RowKey{p.Key, QueueModeGroup}, Must: true, Offsets: []int64{tokens[i].Offset}})
 		}
 	}

@@ -94,15 +94,13 @@ func (e *Engine) newPush(ctx context.Context, p PushParams) (*pushReq, error) {
 			err.Item = i
 			return nil, err
 		}
-		en := e.named(ctx, it.Queue)
-		if en == nil {
-			if !p.Create {
-				return nil, noQueue("push", it.Queue)
-			}
-			var err error
-			if en, err = e.ensure(ctx, it.Queue); err != nil {
-				return nil, err
-			}
+		find := func(ctx context.Context, name string) (*entry, error) { return e.queue(ctx, "push", name) }
+		if p.Create {
+			find = e.ensure
+		}
+		en, err := find(ctx, it.Queue)
+		if err != nil {
+			return nil, err
 		}
 		r.add(en, it, i, now)
 	}

@@ -26,18 +26,24 @@ func noQueue(op, name string) error { return Errorf(CodeNoQueue, op, "no queue i
 
 // Queue returns a queue by name, or CodeNoQueue.
 func (e *Engine) Queue(ctx context.Context, name string) (Queue, error) {
-	if en := e.named(ctx, name); en != nil {
-		return *en.q(), nil
+	en, err := e.queue(ctx, "get queue", name)
+	if err != nil {
+		return Queue{}, err
 	}
-	return Queue{}, noQueue("get queue", name)
+	return *en.q(), nil
 }
 
 // QueueByID returns a queue by id, or CodeNoQueue.
 func (e *Engine) QueueByID(ctx context.Context, id uuid.UUID) (Queue, error) {
-	if en := e.identified(ctx, id); en != nil {
+	en, err := e.identified(ctx, id)
+	switch {
+	case err != nil:
+		return Queue{}, err
+	case en == nil:
+		return Queue{}, noQueue("get queue", id.String())
+	default:
 		return *en.q(), nil
 	}
-	return Queue{}, noQueue("get queue", id.String())
 }
 
 // Queues returns all queues by name in byte order.
@@ -72,9 +78,9 @@ func (e *Engine) Partitions(ctx context.Context, name string) ([]Partition, erro
 
 // PartitionAt returns one partition of a queue by its number, or CodeNoPartition.
 func (e *Engine) PartitionAt(ctx context.Context, name string, ordinal int32) (Partition, error) {
-	en := e.named(ctx, name)
-	if en == nil {
-		return Partition{}, noQueue("get partition", name)
+	en, err := e.queue(ctx, "get partition", name)
+	if err != nil {
+		return Partition{}, err
 	}
 	list := en.partitions()
 	if ordinal < 0 || int(ordinal) >= len(list) {
@@ -91,9 +97,9 @@ func (e *Engine) PartitionByKey(key PartitionKey) (Partition, string, bool) {
 	return Partition{}, "", false
 }
 
-// PartitionByID returns a partition and its queue's name, false when either is gone.
+// PartitionByID returns a partition and its queue's name, false when either is gone or cannot be looked for now.
 func (e *Engine) PartitionByID(id uuid.UUID) (Partition, string, bool) {
-	if p := e.partition(context.Background(), id); p != nil {
+	if p, err := e.partition(context.Background(), id); err == nil && p != nil {
 		return p.Partition, p.entry.q().Name, true
 	}
 	return Partition{}, "", false
@@ -160,14 +166,13 @@ func (e *Engine) EnsureQueue(ctx context.Context, name string) (Queue, error) {
 }
 
 func (e *Engine) ensure(ctx context.Context, name string) (*entry, error) {
-	if en := e.named(ctx, name); en != nil {
-		return en, nil
+	en, err := e.named(ctx, name)
+	if err != nil || en != nil {
+		return en, err
 	}
 	q := Queue{Name: name, Origin: ProtocolQueen}
 	q.Options.Queen = ImplicitQueen()
 	q.Options.Namespace, q.Options.Task = SplitName(name)
-	var en *entry
-	var err error
 	if cerr := e.call(func() {
 		for n := 0; n < configureTries; n++ {
 			if en, err = e.cat.byName(name), nil; en != nil {

@@ -13,9 +13,9 @@ func (e *Engine) SettleItems(ctx context.Context, x SettleItemsParams) error {
 }
 
 func (e *Engine) settleItemsOnce(ctx context.Context, x SettleItemsParams) error {
-	en := e.named(ctx, x.Queue)
-	if en == nil {
-		return noQueue("settle", x.Queue)
+	en, err := e.queue(ctx, "settle", x.Queue)
+	if err != nil {
+		return err
 	}
 	list := en.partitions()
 	if x.Ordinal < 0 || int(x.Ordinal) >= len(list) {
@@ -76,16 +76,19 @@ func (e *Engine) SettleMessages(ctx context.Context, queue string, items []Messa
 }
 
 func (e *Engine) settleMessagesOnce(ctx context.Context, queue string, items []MessageSettlement) ([]MessageSettled, error) {
-	en := e.named(ctx, queue)
-	if en == nil {
-		return nil, noQueue("settle", queue)
+	en, err := e.queue(ctx, "settle", queue)
+	if err != nil {
+		return nil, err
 	}
 	out := make([]MessageSettled, len(items))
 	rows := map[PartitionKey]int{}
 	parts := make([]*part, len(items))
 	op := &opReq{entry: en}
 	for i := range items {
-		p := e.partition(ctx, items[i].Partition)
+		p, err := e.partition(ctx, items[i].Partition)
+		if err != nil {
+			return nil, err
+		}
 		if p == nil || p.entry != en {
 			continue
 		}
@@ -233,9 +236,9 @@ func (e *Engine) Seek(ctx context.Context, x SeekParams) (int, error) {
 }
 
 func (e *Engine) seekOnce(ctx context.Context, x SeekParams) (int, error) {
-	en := e.named(ctx, x.Queue)
-	if en == nil {
-		return 0, noQueue("seek", x.Queue)
+	en, err := e.queue(ctx, "seek", x.Queue)
+	if err != nil {
+		return 0, err
 	}
 	if x.Group == "" {
 		x.Group = QueueModeGroup

@@ -34,9 +34,9 @@ type gaugeCache struct {
 
 // QueueStats counts a queue for a group ("" is QueueModeGroup). Figures of queues with many partitions may lag by a second.
 func (e *Engine) QueueStats(ctx context.Context, name, group string) (QueueStats, error) {
-	en := e.named(ctx, name)
-	if en == nil {
-		return QueueStats{}, noQueue("queue stats", name)
+	en, err := e.queue(ctx, "queue stats", name)
+	if err != nil {
+		return QueueStats{}, err
 	}
 	if group == "" {
 		group = QueueModeGroup

@@ -77,6 +77,8 @@ func (e *Engine) expireWaiting(ctx context.Context) {
 		switch {
 		case c.looked && c.entry != nil && c.entry.q().Options.DeliveryPaused:
 			c.fail(Errorf(CodePaused, "claim", "delivery of queue %q is paused", c.queueName()))
+		case e.others.failure != nil:
+			c.fail(e.others.failure)
 		case c.deadline == 0:
 			c.fail(nil)
 		default:

@@ -15,7 +15,7 @@ type apiError struct {
 	status  int
 	code    int
 	message string
-	// retryAfter is sent with 429 and 503 as Retry-After and retry-after-ms.
+	// retryAfter is sent with 429 and passing failures of the server as Retry-After and retry-after-ms.
 	retryAfter time.Duration
 	// chain are the errors behind this one, for clients that print them.
 	chain []errorEntry

@@ -29,7 +29,7 @@ var coreErrors = map[core.Code]apiError{
 	// Nothing was stored, so another try is safe.
 	core.CodeClosed:      {status: http.StatusServiceUnavailable, code: codeInternal, message: "The server is closing", retryAfter: waitOverloaded},
 	core.CodeConflict:    {status: http.StatusServiceUnavailable, code: codeInternal, message: "Lost against a concurrent change", retryAfter: waitOverloaded},
-	core.CodeUnavailable: {status: http.StatusServiceUnavailable, code: codeInternal, message: "The store cannot be reached", retryAfter: waitOverloaded},
+	core.CodeUnavailable: {status: http.StatusInternalServerError, code: codeInternal, message: "The store cannot be reached", retryAfter: waitOverloaded},
 	// A push that may be stored must not be sent again: pushes carry no idempotency key.
 	core.CodeUnknown:  {status: http.StatusInternalServerError, code: codeInternal, message: "The outcome of the request is not known", final: true},
 	core.CodeReadOnly: {status: http.StatusInternalServerError, code: codeInternal, message: "The store cannot be written", final: true},

@@ -29,7 +29,7 @@ func TestCodesOfTheCore(t *testing.T) {
 		core.CodeFull:          {429, 10251, true},
 		core.CodeClosed:        {503, 15000, true},
 		core.CodeConflict:      {503, 15000, true},
-		core.CodeUnavailable:   {503, 15000, true},
+		core.CodeUnavailable:   {500, 15000, true},
 		core.CodeUnknown:       {500, 15000, false},
 		core.CodeReadOnly:      {500, 15000, false},
 		core.CodeCanceled:      {400, 10201, false},
@@ -47,7 +47,8 @@ func TestCodesOfTheCore(t *testing.T) {
 		assert.Equal(t, want.again, e.shouldRetry(), code)
 		assert.NotEmpty(t, e.message)
 		assert.Equal(t, code == core.CodeInvalid, strings.Contains(e.message, "the cause"), "%v shows its cause", code)
-		assert.Equal(t, e.status == http.StatusTooManyRequests || e.status == http.StatusServiceUnavailable, e.retryAfter > 0, code)
+		passing := code == core.CodeClosed || code == core.CodeConflict || code == core.CodeUnavailable
+		assert.Equal(t, passing || e.status == http.StatusTooManyRequests, e.retryAfter > 0, code)
 	}
 	e := fromCore(errors.New("a secret"))
 	assert.Equal(t, "15000: UnknownInternalError", e.Error())

@@ -23,6 +23,8 @@ func Between(t *testing.T, open Open) {
 		"a queue deleted elsewhere":                     shareDeleted,
 		"a queue deleted and made again elsewhere":      shareRemade,
 		"a queue made elsewhere at once":                shareMade,
+		"a partition made elsewhere, by its name":       sharePartition,
+		"a group of a queue made again elsewhere":       shareGroupAnew,
 		"messages and transaction ids from both":        sharePushed,
 		"options changed elsewhere hold at once":        shareConfigured,
 		"single messages from both, never leased twice": shareClaimed,
