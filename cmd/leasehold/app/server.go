@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/leasehold/leasehold/cmd/leasehold/http1"
 )
 
 // How long the parts of a connection may take. Bodies and answers have no
@@ -22,7 +24,7 @@ const (
 type server struct {
 	name string
 	ln   net.Listener
-	http *http.Server
+	http *http1.Server
 	// served is closed when no new connection is accepted any more.
 	served chan struct{}
 	// drained receives the result of the graceful end.
@@ -37,11 +39,9 @@ func listen(ctx context.Context, name, addr string, h http.Handler, log *slog.Lo
 	}
 	return &server{
 		name: name, ln: ln, served: make(chan struct{}), drained: make(chan error, 1),
-		http: &http.Server{
-			Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-			// "OPTIONS *" is the protocol's to answer, as any other request.
-			DisableGeneralOptionsHandler: true,
-			ErrorLog:                     slog.NewLogLogger(log.With("listener", name).Handler(), slog.LevelWarn),
+		http: &http1.Server{
+			Handler: h, HeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+			ErrorLog: slog.NewLogLogger(log.With("listener", name).Handler(), slog.LevelWarn),
 		},
 	}, nil
 }
