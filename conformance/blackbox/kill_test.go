@@ -3,6 +3,7 @@ package blackbox
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,47 +19,57 @@ var killQueues = []string{"kill-queen", "kill-querator", "kill-cf", sharedQueue,
 // crash is a server that ends again and again under load, and what its clients know.
 type crash struct {
 	server *Server
-	dir    string
+	at     *place
 	last   *load
 	starts []time.Duration
 	began  time.Time
 	loaded time.Duration
+	// outages counts the ends of the database, back is how long after its start the server needed to work again.
+	outages int
+	back    []time.Duration
 }
 
 // TestKill kills the server under push and claim+settle load through all three protocols, again
-// and again, and then holds what clients were told against what is there.
+// and again, and then holds what clients were told against what is there. On PostgreSQL it kills the database too, in rounds of their own.
 func TestKill(t *testing.T) {
-	c := newCrash(t)
-	for round := range number(t, "LEASEHOLD_KILL_ROUNDS", 2) {
-		c.round(t, round, func(l *load) {
-			// Now and then the next one comes while the server has hardly got up.
-			for l.dice.within(20) {
+	everywhere(t, func(t *testing.T, p *place) {
+		c := newCrash(t, p)
+		for round := range number(t, "LEASEHOLD_KILL_ROUNDS", 2) {
+			c.round(t, round, func(l *load) {
+				// Now and then the next one comes while the server has hardly got up.
+				for l.dice.within(20) {
+					c.server.Kill(t)
+					c.restart(t)
+				}
 				c.server.Kill(t)
-				c.restart(t)
+			})
+			if p.database != nil {
+				c.databaseRound(t, round)
 			}
-			c.server.Kill(t)
-		})
-	}
-	c.settle(t)
+		}
+		c.settle(t)
+	})
 }
 
 // TestStopUnderLoad ends the server in order instead. What it refuses meanwhile did not happen.
 func TestStopUnderLoad(t *testing.T) {
-	c := newCrash(t)
-	for round := range 2 {
-		c.round(t, round, func(l *load) {
-			l.stopping.Store(true)
-			c.server.Stop(t)
-		})
-	}
-	c.settle(t)
+	everywhere(t, func(t *testing.T, p *place) {
+		c := newCrash(t, p)
+		for round := range 2 {
+			c.round(t, round, func(l *load) {
+				l.stopping.Store(true)
+				c.server.Stop(t)
+			})
+		}
+		c.settle(t)
+	})
 }
 
-func newCrash(t *testing.T) *crash {
+func newCrash(t *testing.T, p *place) *crash {
 	t.Helper()
 	ledger := NewLedger()
-	c := &crash{dir: t.TempDir(), last: &load{ledger: ledger, pipe: newPipeline(ledger), poison: newPoison(), dice: newDice(t), name: "drain"}}
-	c.server = Start(t, c.dir)
+	c := &crash{at: p, last: &load{ledger: ledger, pipe: newPipeline(ledger), poison: newPoison(), dice: newDice(t), name: "drain"}}
+	c.server = p.start(t)
 	prepareKill(t, NewClients(c.server.Target))
 	c.began = time.Now()
 	return c
@@ -67,10 +78,7 @@ func newCrash(t *testing.T) *crash {
 // round runs the load for a while, ends the server and starts it again.
 func (c *crash) round(t *testing.T, round int, end func(*load)) {
 	t.Helper()
-	l := &load{
-		Clients: NewClients(c.server.Target), ledger: c.last.ledger, pipe: c.last.pipe, poison: c.last.poison, dice: c.last.dice,
-		name: fmt.Sprintf("r%d", round),
-	}
+	l := c.load(fmt.Sprintf("r%d", round))
 	wait := l.run(t.Context())
 	time.Sleep(time.Duration(300+l.dice.upTo(900)) * time.Millisecond)
 	l.dying.Store(true)
@@ -80,9 +88,16 @@ func (c *crash) round(t *testing.T, round int, end func(*load)) {
 	c.restart(t)
 }
 
+// load returns a load of its own that shares what is known of messages.
+func (c *crash) load(name string) *load {
+	return &load{
+		Clients: NewClients(c.server.Target), ledger: c.last.ledger, pipe: c.last.pipe, poison: c.last.poison, dice: c.last.dice, name: name,
+	}
+}
+
 func (c *crash) restart(t *testing.T) {
 	t.Helper()
-	c.server = Start(t, c.dir)
+	c.server = c.at.start(t)
 	c.starts = append(c.starts, c.server.Startup)
 }
 
@@ -90,6 +105,7 @@ func (c *crash) restart(t *testing.T) {
 func (c *crash) settle(t *testing.T) {
 	t.Helper()
 	c.loaded = time.Since(c.began)
+	c.server.spoolEmpty(t)
 	c.last.Clients = NewClients(c.server.Target)
 	// Every lease and every delay of the load is over after this.
 	NewClock(c.server.Target).Advance(t, time.Hour)
@@ -101,13 +117,10 @@ func (c *crash) settle(t *testing.T) {
 	through := c.last.pipe.check()
 	dead, deadFaults := c.last.poison.check()
 	counts, faults := c.last.ledger.Close()
-	slowest, sum := time.Duration(0), time.Duration(0)
-	for _, s := range c.starts {
-		slowest, sum = max(slowest, s), sum+s
-	}
+	slowest := slices.Max(c.starts)
 	report(t, map[string]any{
-		"ends": len(c.starts), "counts": counts, "pipeline_exactly_once": through, "dead_letters": dead,
-		"open_mean_ms": (sum / time.Duration(len(c.starts))).Milliseconds(), "open_max_ms": slowest.Milliseconds(),
+		"ends": len(c.starts), "database_ends": c.outages, "back_mean_ms": mean(c.back).Milliseconds(), "counts": counts, "pipeline_exactly_once": through, "dead_letters": dead,
+		"open_mean_ms": mean(c.starts).Milliseconds(), "open_max_ms": slowest.Milliseconds(),
 		"load_s": c.loaded.Seconds(), "drain_s": (time.Since(c.began) - c.loaded).Seconds(),
 	})
 	require.Empty(t, faults)
@@ -124,14 +137,14 @@ func (c *crash) afterwards(t *testing.T) {
 	t.Helper()
 	l := c.last
 	c.server.Stop(t)
-	again := Start(t, c.dir)
+	again := c.at.start(t)
 	NewClock(again.Target).Advance(t, 2*time.Hour)
 	l.Clients = NewClients(again.Target)
 	before := l.ledger.Total() + l.poison.ledger.Total()
 	require.NoError(t, l.drainAll(t.Context(), killQueues...))
 	require.Equal(t, before, l.ledger.Total()+l.poison.ledger.Total(), "deliveries after everything was settled")
 	again.Stop(t)
-	requireSound(t, c.dir)
+	c.at.requireSound(t)
 }
 
 // prepareKill makes the queues, so that every protocol may read each.

@@ -100,13 +100,18 @@ func rejected(err error) bool {
 func (l *load) gone(err error) {
 	a, refused := Refused(err)
 	switch {
-	case l.faulty && (!refused || a.Status >= 408):
+	case l.faulty && (!refused || a.Status >= 408 || isUnknown(a)):
 	case refused && l.stopping.Load() && isShutdown(a):
 	case refused:
 		l.ledger.Fault("refused: %v", err)
 	case !l.dying.Load():
 		l.ledger.Fault("no answer from a server that lives: %v", err)
 	}
+}
+
+// isUnknown tells whether an answer says of a push or a transaction that nobody knows what became of it.
+func isUnknown(a Answer) bool {
+	return a.Status < 300 && strings.Contains(string(a.Body), `"error":"`+unknownOutcome)
 }
 
 // isShutdown tells whether an answer is what a protocol says while the server ends.

@@ -19,17 +19,19 @@ import (
 // Queen's order holds in each partition and group, and the others' attempts are exact.
 func TestMixed(t *testing.T) {
 	length := duration(t, "LEASEHOLD_MIXED_TIME", 3*time.Second)
-	server := Start(t, t.TempDir())
-	m := &mixed{
-		Clients: NewClients(server.Target), dice: newDice(t), ledger: NewLedger(), holds: NewHolds(), attempts: NewAttempts(),
-	}
-	prepareMixed(t, m)
-	m.runFor(t, length)
-	m.drainMixed(t)
-	requireEmpty(t, m.Clients, mixedQueue)
-	m.verdict(t, length)
-	server.Stop(t)
-	requireSound(t, server.Dir)
+	everywhere(t, func(t *testing.T, p *place) {
+		server := p.start(t)
+		m := &mixed{
+			Clients: NewClients(server.Target), dice: newDice(t), ledger: NewLedger(), holds: NewHolds(), attempts: NewAttempts(),
+		}
+		prepareMixed(t, m)
+		m.runFor(t, length)
+		m.drainMixed(t)
+		requireEmpty(t, m.Clients, mixedQueue)
+		m.verdict(t, length)
+		server.Stop(t)
+		p.requireSound(t)
+	})
 }
 
 func prepareMixed(t *testing.T, m *mixed) {

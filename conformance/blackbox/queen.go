@@ -149,7 +149,10 @@ func (q Queen) Extend(ctx context.Context, lease string, seconds int) (bool, err
 	return out.Success, err
 }
 
-// Transact pushes and acknowledges at one instant. It returns whether the server committed.
+// unknownOutcome begins the error of what may have been stored.
+const unknownOutcome = "outcome unknown"
+
+// Transact pushes and acknowledges at one instant. It returns whether the server committed; where that is not known it is an error.
 func (q Queen) Transact(ctx context.Context, pushes []QueenItem, acks []QueenAck, leases ...string) (bool, error) {
 	ops := make([]string, 0, len(pushes)+len(acks))
 	for _, p := range pushes {
@@ -166,9 +169,15 @@ func (q Queen) Transact(ctx context.Context, pushes []QueenItem, acks []QueenAck
 	if err != nil {
 		return false, err
 	}
-	var out struct{ Success bool }
+	var out struct {
+		Success bool
+		Error   string
+	}
 	body := `{"operations":[` + strings.Join(ops, ",") + `],"requiredLeases":` + string(required) + `}`
-	_, err = q.Conn.call(ctx, http.MethodPost, q.Base+"/api/v1/transaction", []byte(body), http.StatusOK, &out)
+	a, err := q.Conn.call(ctx, http.MethodPost, q.Base+"/api/v1/transaction", []byte(body), http.StatusOK, &out)
+	if err == nil && strings.HasPrefix(out.Error, unknownOutcome) {
+		err = &RefusedError{"transaction", a}
+	}
 	return out.Success, err
 }
 

@@ -19,7 +19,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "text/x-echo")
-	_, _ = io.WriteString(w, fmt.Sprintf("%s %s %s %q %v", r.Method, r.RequestURI, r.Host, body, err))
+	_, _ = fmt.Fprintf(w, "%s %s %s %q %v", r.Method, r.RequestURI, r.Host, body, err) //nolint:gosec // plain text for a test
 }
 
 func TestRequestsFollowOneAnotherOnAConnection(t *testing.T) {
