@@ -38,7 +38,7 @@ type conn struct {
 	buf  []byte
 	r, w int
 
-	head  head
+	heads heads
 	resp  response
 	watch watch
 	// out and names are memory for the next answer.
@@ -69,14 +69,14 @@ func (c *conn) next() bool {
 	if c.r == c.w && !c.fill() {
 		return false
 	}
-	n := c.head.parse(c.buf[c.r:c.w])
-	if n == 0 {
+	h := c.heads.parse(c.buf[c.r:c.w])
+	if h == nil {
 		c.handOver()
 		return false
 	}
-	c.r += n
+	c.r += len(h.raw)
 	c.begun.Add(1)
-	if !c.answer() {
+	if !c.answer(h) {
 		return false
 	}
 	if c.r < c.w { // the next request came along with this one
@@ -116,11 +116,11 @@ func (c *conn) lastLook() bool {
 // was on its way when the server began to close.
 const lastLookTime = 5 * time.Millisecond
 
-// answer runs the handler for the request in head and sends its answer. It
+// answer runs the handler for the request of a head and sends its answer. It
 // reports whether the connection can go on.
-func (c *conn) answer() (more bool) {
+func (c *conn) answer(h *head) (more bool) {
 	ctx, cancel := context.WithCancel(c.srv.base)
-	r := c.head.request.WithContext(ctx)
+	r := h.request.WithContext(ctx)
 	u := *r.URL
 	r.URL, r.RemoteAddr = &u, c.remote
 	b := c.attach(r)
@@ -135,7 +135,7 @@ func (c *conn) answer() (more bool) {
 	if panicked {
 		return false
 	}
-	w.last = w.last || !rest || c.head.close || c.srv.closing.Load()
+	w.last = w.last || !rest || h.close || c.srv.closing.Load()
 	more = w.finish()
 	if !rest && w.err == nil {
 		c.linger()

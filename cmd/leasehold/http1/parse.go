@@ -27,26 +27,48 @@ type head struct {
 
 var endOfHead = []byte("\r\n\r\n")
 
-// parse reads the head at the beginning of b into h and returns its length.
-// It returns 0 when b does not begin with a whole head that is plain in every
-// respect. A head that is the same bytes as the last one is not parsed again.
-func (h *head) parse(b []byte) int {
-	if len(h.raw) > 0 && bytes.HasPrefix(b, h.raw) {
-		return len(h.raw)
+// keptHeads is how many heads a connection remembers: a consumer claims and
+// settles in turns.
+const keptHeads = 3
+
+// heads are the last different heads of a connection, the newest at the front.
+type heads [keptHeads]*head
+
+// parse returns the head at the beginning of b. It returns nil when b does not
+// begin with a whole head that is plain in every respect. A head that is the
+// same bytes as one of the last is not parsed again.
+func (k *heads) parse(b []byte) *head {
+	for i, h := range k {
+		if h != nil && bytes.HasPrefix(b, h.raw) {
+			copy(k[1:], k[:i])
+			k[0] = h
+			return h
+		}
 	}
+	h := new(head)
+	if h.parse(b) == 0 {
+		return nil
+	}
+	copy(k[1:], k[:])
+	k[0] = h
+	return h
+}
+
+// parse reads the head at the beginning of b into h and returns its length, 0
+// when it is not plain.
+func (h *head) parse(b []byte) int {
 	end := bytes.Index(b, endOfHead)
 	if end < 0 {
 		return 0
 	}
 	end += len(endOfHead)
-	h.raw = h.raw[:0]
 	text := string(b[:end])
 	line, rest, _ := strings.Cut(text, "\r\n")
 	h.request, h.close = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1}, false
 	if !h.requestLine(line) || !h.fields(rest) {
 		return 0
 	}
-	h.raw = append(h.raw, b[:end]...)
+	h.raw = bytes.Clone(b[:end])
 	return end
 }
 

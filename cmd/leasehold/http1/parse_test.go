@@ -46,7 +46,10 @@ func FuzzParse(f *testing.F) {
 		assert.Equal(t, want.Close, h.close)
 		assert.Empty(t, want.TransferEncoding)
 		assert.True(t, bytes.HasSuffix(b[:n], []byte("\r\n\r\n")))
-		assert.Equal(t, n, h.parse(b), "the same bytes once more")
+		var k heads
+		first := k.parse(b)
+		require.NotNil(t, first)
+		assert.Same(t, first, k.parse(b), "the same bytes once more")
 	})
 }
 
@@ -82,6 +85,23 @@ func TestWhatIsLeftToNetHTTP(t *testing.T) {
 	} {
 		var h head
 		assert.Zero(t, h.parse([]byte(s)), name)
-		assert.Zero(t, h.parse([]byte(s)), "%s, again", name)
+		var k heads
+		assert.Nil(t, k.parse([]byte(s)), name)
 	}
+}
+
+func TestHeadsThatComeInTurnsAreRemembered(t *testing.T) {
+	var k heads
+	a, b := []byte(get("/a")), []byte(get("/b"))
+	first, second := k.parse(a), k.parse(b)
+	require.NotEqual(t, first, second)
+	for range 5 {
+		assert.Same(t, first, k.parse(a))
+		assert.Same(t, second, k.parse(b))
+	}
+	for i := range 2 * keptHeads { // others do not push out what is in use
+		assert.Equal(t, "/"+itoa(i), k.parse([]byte(get("/"+itoa(i)))).request.RequestURI)
+		assert.Same(t, first, k.parse(a))
+	}
+	assert.Equal(t, "/b", k.parse(b).request.RequestURI)
 }
