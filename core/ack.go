@@ -126,8 +126,10 @@ func (e *Engine) resolve(ctx context.Context, p *part, group string, a *Ack, hin
 		if err := e.adopt(ctx, lease, RowKey{p.Key, group}); err != nil {
 			return nil, err
 		}
-		if off := e.leases.find(lease, p.Key, a.TransactionID); off != 0 {
-			return []int64{off}, nil
+		// Another gateway may have settled the first of several that share an id.
+		all := e.shared && p.entry.q().Options.DedupWindow() <= 0
+		if offs := e.leases.find(lease, p.Key, a.TransactionID, all); len(offs) > 0 {
+			return offs, nil
 		}
 	}
 	return e.candidates(ctx, p, a.TransactionID)

@@ -46,18 +46,14 @@ type stretch struct {
 // Items lists what a group has not settled in one partition, in the order of turns, payloads included. Nothing is leased
 // and nothing counted.
 func (e *Engine) Items(ctx context.Context, x ItemsParams) ([]Item, error) {
-	en, err := e.queue(ctx, "list items", x.Queue)
+	pt, err := e.partAt(ctx, "list items", x.Queue, x.Ordinal)
 	if err != nil {
 		return nil, err
-	}
-	list := en.partitions()
-	if x.Ordinal < 0 || int(x.Ordinal) >= len(list) {
-		return nil, Errorf(CodeNoPartition, "list items", "queue %q has no partition %d", x.Queue, x.Ordinal)
 	}
 	if x.Group == "" {
 		x.Group = QueueModeGroup
 	}
-	items, err := e.items(ctx, list[x.Ordinal], &x)
+	items, err := e.items(ctx, pt, &x)
 	return items, WrapError(CodeInternal, "list items", err)
 }
 
@@ -180,15 +176,11 @@ type ScheduledItem struct {
 // ScheduledItems lists delayed messages of a partition in order of arrival, from sequence after (exclusive) on, at most
 // limit pushes of them.
 func (e *Engine) ScheduledItems(ctx context.Context, queue string, ordinal int32, after int64, limit int) ([]ScheduledItem, error) {
-	en, err := e.queue(ctx, "list scheduled", queue)
+	pt, err := e.partAt(ctx, "list scheduled", queue, ordinal)
 	if err != nil {
 		return nil, err
 	}
-	list := en.partitions()
-	if ordinal < 0 || int(ordinal) >= len(list) {
-		return nil, Errorf(CodeNoPartition, "list scheduled", "queue %q has no partition %d", queue, ordinal)
-	}
-	segs, err := e.store.Scheduled(ctx, ScheduledParams{Partition: list[ordinal].Key, After: after, Limit: limit})
+	segs, err := e.store.Scheduled(ctx, ScheduledParams{Partition: pt.Key, After: after, Limit: limit})
 	if err != nil {
 		return nil, WrapError(CodeInternal, "list scheduled", err)
 	}
@@ -199,7 +191,7 @@ func (e *Engine) ScheduledItems(ctx context.Context, queue string, ordinal int32
 		if err != nil {
 			return nil, err
 		}
-		h := SegmentHeader{Partition: list[ordinal].Key, Messages: headers}
+		h := SegmentHeader{Partition: pt.Key, Messages: headers}
 		msgs, err := DecodeMessages(&h, 0, len(headers)-1, s.Segment.Body)
 		if err != nil {
 			return nil, err

@@ -167,9 +167,12 @@ func (e *Engine) partAt(ctx context.Context, op, queue string, ordinal int32) (*
 	if err != nil {
 		return nil, err
 	}
-	list := en.partitions()
-	if ordinal < 0 || int(ordinal) >= len(list) {
-		return nil, Errorf(CodeNoPartition, op, "queue %q has no partition %d", queue, ordinal)
+	p := en.at(ordinal)
+	if p == nil && e.shared && e.look(ctx) == nil { // another gateway may have made it
+		p = en.at(ordinal)
 	}
-	return list[ordinal], nil
+	if p != nil {
+		return p, nil
+	}
+	return nil, Errorf(CodeNoPartition, op, "queue %q has no partition %d", queue, ordinal)
 }

@@ -40,6 +40,8 @@ func (en *entry) q() *Queue { return en.queue.Load() }
 type part struct {
 	Partition
 	entry *entry
+	// gone tells that it was removed, being idle.
+	gone atomic.Bool
 
 	// What follows belongs to the dispatcher.
 	log   LogState

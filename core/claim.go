@@ -36,10 +36,12 @@ type claimReq struct {
 	read   [][]Message
 	index  int
 	parked bool
-	// waited tells that it was in line for a while.
+	// waited tells that it was in line for a while: where gateways share a store, when the engine last looked at what others did.
 	waited bool
 	// looked tells that the engine looked at what others committed for a claim that does not wait.
 	looked bool
+	// after is the last commit that was on its way when a claim that does not wait first got nothing, 0 before.
+	after uint64
 	// holdUntil is when a claim that lets its batch fill is served whatever is there; 0 before anything was.
 	holdUntil Time
 	now       Time
@@ -128,7 +130,8 @@ func (e *Engine) Claim(ctx context.Context, p ClaimParams) (Claimed, error) {
 		<-c.done
 	}
 	if e.shared && !c.waited && CodeOf(c.err) == CodeDeleted {
-		return e.Claim(ctx, p) // deleted by another gateway before it came; the name may have a new bearer
+		p.Wait = min(p.Wait, max(c.deadline.Sub(e.clock.Now()), 0))
+		return e.Claim(ctx, p) // deleted by another gateway, perhaps before it came; the name may have a new bearer
 	}
 	if c.err != nil {
 		return c.nothing(), c.err
@@ -206,7 +209,7 @@ func (e *Engine) accept(ctx context.Context, c *claimReq) {
 			return
 		}
 	}
-	c.parked, c.waited = true, c.deadline != 0
+	c.parked, c.waited = true, c.deadline != 0 && !e.shared
 	e.waiting.Add(1)
 	for _, g := range c.groups {
 		g.entry.claimsWaiting.Add(1)
@@ -263,7 +266,7 @@ func (e *Engine) join(ctx context.Context, c *claimReq, en *entry) error {
 	c.newest = c.newest || g.reg.NewestOnly()
 	c.disagrees = c.disagrees || g.reg.NewestOnly() != c.p.NewestOnly
 	if c.p.Partition != "" {
-		if c.part = en.partition(c.p.Partition); c.part == nil && c.deadline == 0 {
+		if c.part = en.partition(c.p.Partition); c.part == nil && c.deadline == 0 && !e.shared {
 			return nil
 		}
 	}

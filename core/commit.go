@@ -15,11 +15,22 @@ const retrySweep = time.Second
 func (e *Engine) update(ctx context.Context, ops []*opReq) {
 	now := e.clock.Now()
 	e.showHidden(now)
-	e.commit(ctx, ops, e.plan(ctx, now))
+	ops = e.ground(ops)
+	plans := e.plan(ctx, now)
+	switch {
+	case len(ops)+len(plans) == 0:
+	case e.calm():
+		e.updateInAir(ctx, ops, plans)
+	default:
+		e.settleAir()
+		e.commit(ctx, ops, plans)
+		e.inbox.await(false, requestsOf(ops, plans))
+	}
 }
 
 // updateOnly is update without claims; those are tried in the next turn.
 func (e *Engine) updateOnly(ctx context.Context, ops []*opReq) {
+	e.settleAir()
 	e.commit(ctx, ops, nil)
 	e.again = true
 }
@@ -29,37 +40,67 @@ func (e *Engine) commit(ctx context.Context, ops []*opReq, plans []plan) {
 	if len(ops) == 0 && len(plans) == 0 {
 		return
 	}
+	r := e.newUpdating(ops, plans)
+	placed, err := e.store.Update(ctx, r.params, r.decide)
+	e.finishUpdating(ctx, r, placed, err)
+}
+
+// updating is an Update that is made for ops and plans.
+type updating struct {
+	e      *Engine
+	ops    []*opReq
+	plans  []plan
+	now    Time
+	params UpdateParams
+	p      *pass
+	// outdated tells that another gateway changed queues or groups.
+	outdated bool
+}
+
+func (e *Engine) newUpdating(ops []*opReq, plans []plan) *updating {
 	now := e.clock.Now()
-	params := UpdateParams{Commit: newCommit(), Now: max(now, e.notBefore), Rows: mergeRows(ops, plans)}
-	var p *pass
 	e.commits.Add(1)
+	e.running.Add(1)
+	return &updating{
+		e: e, ops: ops, plans: plans, now: now,
+		params: UpdateParams{Commit: newCommit(), Now: max(now, e.notBefore), Rows: mergeRows(ops, plans)},
+	}
+}
+
+// decide is what the store calls back.
+func (r *updating) decide(tx Tx) (*ChangeSet, error) {
+	e := r.e
+	if r.outdated = e.shared && tx.Catalog() != e.others.catalog; r.outdated {
+		return nil, nil //nolint:nilnil // an empty change set
+	}
+	p := &pass{e: e, tx: tx, now: r.now, edits: map[RowKey]*edit{}, cs: &ChangeSet{}, counts: map[countKey]int{}, fresh: map[freshKey]uuid.UUID{}}
+	r.p = p
+	if e.shared {
+		if err := p.prefetch(r.params.Rows); err != nil {
+			return nil, err
+		}
+	}
+	for _, op := range r.ops {
+		p.bringBack(op)
+		op.err = p.attempt(func() error { return op.apply(p) })
+	}
+	for i := range r.plans {
+		p.serve(&r.plans[i])
+	}
+	return p.collect()
+}
+
+// finishUpdating answers those for whom an Update was made.
+func (e *Engine) finishUpdating(ctx context.Context, r *updating, placed []Placed, err error) {
 	defer e.commits.Add(1)
-	outdated := false
-	placed, err := e.store.Update(ctx, params, func(tx Tx) (*ChangeSet, error) {
-		if outdated = e.shared && tx.Catalog() != e.others.catalog; outdated {
-			return nil, nil
-		}
-		p = &pass{e: e, tx: tx, now: now, edits: map[RowKey]*edit{}, cs: &ChangeSet{}, counts: map[countKey]int{}, fresh: map[freshKey]uuid.UUID{}}
-		if e.shared {
-			if err := p.prefetch(params.Rows); err != nil {
-				return nil, err
-			}
-		}
-		for _, op := range ops {
-			p.bringBack(op)
-			op.err = p.attempt(func() error { return op.apply(p) })
-		}
-		for i := range plans {
-			p.serve(&plans[i])
-		}
-		return p.collect()
-	})
-	if outdated && err == nil {
+	e.running.Add(-1)
+	ops, plans, p := r.ops, r.plans, r.p
+	if r.outdated && err == nil {
 		e.outdated(ctx, ops, plans)
 		return
 	}
 	lost := CodeOf(err) == CodeUnknown
-	err = e.outcome(ctx, params.Commit, err)
+	err = e.outcome(ctx, r.params.Commit, err)
 	if err != nil && e.splitUpdate(ctx, ops, plans, err) {
 		return
 	}
@@ -68,11 +109,11 @@ func (e *Engine) commit(ctx context.Context, ops []*opReq, plans []plan) {
 		e.doubtPass(p)
 	case err == nil:
 		e.settled(p, placed)
-		e.opts.Observer.Committed("update", len(ops)+len(plans), 0, e.clock.Now().Sub(now))
+		e.opts.Observer.Committed("update", len(ops)+len(plans), 0, e.clock.Now().Sub(r.now))
 	}
 	for _, op := range ops {
-		op.commit = params.Commit
-		e.finishOp(op, p, now, err)
+		op.commit = r.params.Commit
+		e.finishOp(op, p, r.now, err)
 	}
 	for i := range plans {
 		e.finishPlan(&plans[i], p, err)
@@ -100,7 +141,7 @@ func (e *Engine) outdated(ctx context.Context, ops []*opReq, plans []plan) {
 // stillThere drops the ops of queues that another gateway has deleted, and answers them.
 func (e *Engine) stillThere(ops []*opReq) []*opReq {
 	return slices.DeleteFunc(slices.Clone(ops), func(op *opReq) bool {
-		if op.entry == nil || !op.entry.gone.Load() {
+		if !op.gone() {
 			return false
 		}
 		e.finishOp(op, nil, e.clock.Now(), Errorf(CodeDeleted, "settle", "the queue is being deleted"))
@@ -152,6 +193,7 @@ func (e *Engine) splitUpdate(ctx context.Context, ops []*opReq, plans []plan, er
 	if final(err) || len(ops)+len(plans) < 2 {
 		return false
 	}
+	e.settleAir()
 	e.log.WarnContext(ctx, "a commit failed and is tried again in parts", "operations", len(ops), "claims", len(plans), "error", err)
 	switch n, m := len(ops), len(plans); {
 	case n > 0 && m > 0:

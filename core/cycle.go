@@ -50,6 +50,10 @@ type Cycled struct {
 // CodeNoPartition, CodeLeaseLost, CodeUnresolvable or, where it keeps its lease and what it names is settled, CodeCommitted, and then nothing
 // of it is stored. Cycles of one partition and group follow one another.
 func (e *Engine) Cycle(ctx context.Context, x CycleParams) (Cycled, error) {
+	return anew(e, func() (Cycled, error) { return e.cycleOnce(ctx, x) })
+}
+
+func (e *Engine) cycleOnce(ctx context.Context, x CycleParams) (Cycled, error) {
 	if e.closing.Load() {
 		return Cycled{}, errClosed("cycle")
 	}
@@ -84,7 +88,7 @@ func (e *Engine) Cycle(ctx context.Context, x CycleParams) (Cycled, error) {
 	}
 	var out Cycled
 	var lands []landing
-	op := &opReq{entry: pt.entry, rows: []RowRequest{req}, bytes: r.bytes}
+	op := &opReq{entry: pt.entry, also: r.entries(), rows: []RowRequest{req}, bytes: r.bytes}
 	op.apply = func(p *pass) (err error) {
 		out = Cycled{}
 		if x.Ack != nil {
@@ -106,6 +110,9 @@ func (e *Engine) Cycle(ctx context.Context, x CycleParams) (Cycled, error) {
 		}
 	}
 	if err := e.submit(op); err != nil {
+		if e.displaced(ctx, r, err) {
+			return e.Cycle(ctx, x)
+		}
 		return Cycled{}, err
 	}
 	out.Pushes = r.out

@@ -64,6 +64,9 @@ func (t *dedupTable) add(hash uint64, offset int64) {
 
 // drop takes an entry out; its slot stays a tombstone until the next growth.
 func (t *dedupTable) drop(hash uint64, offset int64) {
+	if len(t.keys) == 0 {
+		return // the table was forgotten meanwhile
+	}
 	mask := len(t.keys) - 1
 	for i := int(hash>>1) & mask; t.keys[i] != 0; i = (i + 1) & mask {
 		if t.keys[i] == hash && t.base+int64(t.offs[i]) == offset {

@@ -44,7 +44,7 @@ func (e *Engine) deliver(ctx context.Context, c *claimReq) (Claimed, error) {
 // taken returns the messages of a stretch that a claim got.
 func (e *Engine) taken(ctx context.Context, c *claimReq, key PartitionKey, runs Runs) ([]Message, error) {
 	if len(c.read) == 0 {
-		return e.store.Read(ctx, ReadParams{Partition: key, Offsets: runs})
+		return e.store.Read(ctx, ReadParams{Partition: key, Offsets: runs, Leased: true})
 	}
 	msgs := c.read[0]
 	c.read = c.read[1:]
@@ -137,25 +137,32 @@ func (x *leaseIndex) has(lease uuid.UUID, partition PartitionKey) bool {
 	return x.rows[leaseKey{lease, partition}] != nil
 }
 
-// find returns the offset of a transaction id in a lease, 0 when it is not remembered. It looks on from the last one
-// found, since consumers settle in order.
-func (x *leaseIndex) find(lease uuid.UUID, partition PartitionKey, transaction string) int64 {
+// find returns the offset of a transaction id in a lease, none when it is not remembered. It looks on from the last one
+// found, since consumers settle in order. With all it returns every offset that has the id, ascending.
+func (x *leaseIndex) find(lease uuid.UUID, partition PartitionKey, transaction string, all bool) (found []int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r := x.rows[leaseKey{lease, partition}]
 	if r == nil {
-		return 0
+		return nil
 	}
 	id, err := uuid.Parse(transaction)
+	if all {
+		r.last = 0
+	}
 	for n := range r.refs {
 		i := (r.last + n) % len(r.refs)
 		ref := &r.refs[i]
 		if ref.transaction == transaction && transaction != "" || ref.transaction == "" && err == nil && ref.id == id {
+			found = append(found, ref.offset)
+			if all {
+				continue
+			}
 			r.last = i + 1
-			return ref.offset
+			break
 		}
 	}
-	return 0
+	return found
 }
 
 func (x *leaseIndex) forget(lease uuid.UUID, partition PartitionKey) {

@@ -26,15 +26,10 @@ type DiscardParams struct {
 // Discard settles messages for the reserved group wherever they stand, and deletes delayed ones, in one commit. What is
 // not there is passed over. The delayed messages of a push that loses one get new sequences.
 func (e *Engine) Discard(ctx context.Context, x DiscardParams) error {
-	en, err := e.queue(ctx, "discard", x.Queue)
+	pt, err := e.partAt(ctx, "discard", x.Queue, x.Ordinal)
 	if err != nil {
 		return err
 	}
-	list := en.partitions()
-	if x.Ordinal < 0 || int(x.Ordinal) >= len(list) {
-		return Errorf(CodeNoPartition, "discard", "queue %q has no partition %d", x.Queue, x.Ordinal)
-	}
-	pt := list[x.Ordinal]
 	key := RowKey{pt.Key, QueueModeGroup}
 	req := RowRequest{Key: key, Must: true}
 	for i := range x.Items {

@@ -37,6 +37,9 @@ type Options struct {
 	// TraceAge and StateAge are how long traces and the state of stream processors are kept after they were written last; defaults
 	// 7 and 90 days.
 	TraceAge, StateAge time.Duration
+	// PartitionIdle is after what time without a message, a push or a claim a partition that only Queen's clients use is removed; default 30
+	// days, below 0 is never.
+	PartitionIdle time.Duration
 	// SourceID makes the source id of a message that moves to a dead queue from its partition and place, as the
 	// adapter whose protocol shows source ids writes it; default a text of its own.
 	SourceID func(secret []byte, partition uuid.UUID, ref ItemRef) string
@@ -66,6 +69,9 @@ func (o *Options) fill() {
 	setDefault(&o.SweepEvery, 5*time.Second)
 	setDefault(&o.TraceAge, 7*24*time.Hour)
 	setDefault(&o.StateAge, 90*24*time.Hour)
+	if o.PartitionIdle == 0 {
+		o.PartitionIdle = 30 * 24 * time.Hour
+	}
 }
 
 func setDefault[T int | int64 | time.Duration](v *T, def T) {
@@ -98,6 +104,7 @@ type Engine struct {
 	shared bool
 	others following
 	keeper keeper
+	thin   idleSweep
 	leases leaseIndex
 
 	// What follows belongs to the dispatcher.
@@ -121,8 +128,10 @@ type Engine struct {
 	// doubted are queues that a commit whose answer is lost may have changed.
 	doubted map[*entry]struct{}
 
-	// commits is odd while a commit runs.
+	air air
+	// commits changes when a commit begins and when it ends; running are those between.
 	commits  atomic.Uint64
+	running  atomic.Int64
 	waiting  atomic.Int64
 	inFlight atomic.Int64
 	closing  atomic.Bool
@@ -156,6 +165,7 @@ func New(ctx context.Context, store Store, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e.retainAt = e.clock.Now().Add(opts.SweepEvery)
+	e.openAir()
 	e.listen()
 	go e.run() //nolint:gosec // the dispatcher outlives the call that starts it
 	e.inbox.wake()

@@ -132,6 +132,7 @@ func (e *Engine) followAsked(ctx context.Context, looks []chan error) {
 
 // follow brings memory up to date with what others committed. It runs in the dispatcher.
 func (e *Engine) follow(ctx context.Context) error {
+	e.settleAir()
 	f := &e.others
 	f.asked.Store(false)
 	f.overdue.Store(false)
@@ -159,6 +160,9 @@ func (e *Engine) follow(ctx context.Context) error {
 		e.log.InfoContext(ctx, "what other gateways committed can be read again")
 	}
 	f.failure, f.cursor, f.catalog = nil, got.Next, got.Catalog
+	for _, c := range e.deadlines {
+		c.waited = c.deadline != 0
+	}
 	return nil
 }
 
@@ -168,6 +172,7 @@ func (e *Engine) learnFrom(ctx context.Context, got *Followed) error {
 		e.log.WarnContext(ctx, "what other gateways committed is no longer known, so everything is read again")
 		return e.readAll(ctx)
 	}
+	e.dropParts(got.Gone)
 	if len(got.Queues) > 0 {
 		if err := e.readQueues(ctx, got.Queues); err != nil {
 			return err
@@ -300,7 +305,15 @@ func (e *Engine) readAll(ctx context.Context) error {
 			e.forgetTable(p)
 		}
 	}
-	return e.readQueues(ctx, ids)
+	if err := e.readQueues(ctx, ids); err != nil {
+		return err
+	}
+	for _, en := range e.cat.all() {
+		if err := e.readParts(ctx, en); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // retrySoon offers a partition again that another gateway held, within milliseconds.
@@ -319,15 +332,16 @@ func (e *Engine) retrySoon(h *hint) {
 	})
 }
 
-// lookForEmpty looks once at what others committed before claims that do not wait are told that there is nothing; rows that others
-// held are then waited for.
+// lookForEmpty looks once at what others committed before claims are told that there is nothing, at once or when their wait is over; rows
+// that others held are then waited for.
 func (e *Engine) lookForEmpty(ctx context.Context) {
 	if !e.shared {
 		return
 	}
 	var fresh []*claimReq
+	now := e.clock.Now()
 	for _, c := range e.deadlines {
-		if c.deadline != 0 || c.looked || c.state.Load() != claimWaiting {
+		if c.deadline > now || c.looked || c.state.Load() != claimWaiting {
 			continue
 		}
 		c.looked, fresh = true, append(fresh, c)

@@ -131,7 +131,7 @@ func (h *hint) unleased() int64 {
 
 // claimable reports whether a claim on the partition may succeed at now.
 func (h *hint) claimable(now Time) bool {
-	if h.dry || h.skipped || h.exclusiveUntil > now {
+	if h.part.gone.Load() || h.dry || h.skipped || h.exclusiveUntil > now {
 		return false
 	}
 	if h.due > 0 || h.stale && h.visibleAt <= now {

@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +23,10 @@ type inbox struct {
 	looks []chan error
 	// want is how many requests the dispatcher waits for while it lets a commit fill; 0 when it does not.
 	want int
+	// wantPushes and wantOthers are how many of either kind it waits for while commits are on their way.
+	wantPushes, wantOthers expected
+	// apart tells that it waits for them apart.
+	apart bool
 	// urgent ends that wait whatever is there.
 	urgent atomic.Bool
 }
@@ -35,6 +41,8 @@ type callReq struct {
 type opReq struct {
 	rows  []RowRequest
 	entry *entry
+	// also are further queues that the op cannot do without.
+	also []*entry
 	// apply runs inside the Update, possibly more than once; it must change nothing when it returns an error.
 	apply func(p *pass) error
 	// after runs in the dispatcher once the commit is durable.
@@ -48,6 +56,11 @@ type opReq struct {
 	commit uuid.UUID
 	// due is where a sweep keeps its next moment; nil for requests.
 	due *Time
+}
+
+// gone reports whether a queue that the op cannot do without has been deleted.
+func (op *opReq) gone() bool {
+	return op.entry != nil && op.entry.gone.Load() || slices.ContainsFunc(op.also, func(en *entry) bool { return en.gone.Load() })
 }
 
 // wake has the dispatcher take a turn now.
@@ -70,7 +83,7 @@ func (b *inbox) pending() int { return len(b.pushes) + len(b.ops) + len(b.claims
 func (b *inbox) add(fn func()) {
 	b.mu.Lock()
 	fn()
-	enough := b.want == 0 || b.pending() >= b.want
+	enough := b.enough() && (b.want == 0 || b.pending() >= b.want)
 	b.mu.Unlock()
 	if enough {
 		b.ring()
@@ -122,37 +135,49 @@ type drained struct {
 	looks  []chan error
 }
 
-// drain takes what fits in one commit; what is left wakes the dispatcher again.
-func (b *inbox) drain(maxRequests, maxBytes int) drained {
+// drain takes what fits in one commit; what is left wakes the dispatcher again. Pushes and others are left where they are not asked for.
+func (b *inbox) drain(maxRequests, maxBytes int, pushes, others bool) drained {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.urgent.Store(false)
 	var d drained
 	d.calls, b.calls = b.calls, nil
 	d.looks, b.looks = b.looks, nil
-	d.claims, b.claims = b.claims, nil
+	if pushes {
+		b.drainPushes(&d, maxRequests, maxBytes)
+	}
+	if others {
+		d.claims, b.claims = b.claims, nil
+		b.drainOps(&d, maxRequests, maxBytes)
+	}
+	if pushes && len(b.pushes) > 0 || others && len(b.ops) > 0 {
+		b.wake()
+	}
+	return d
+}
+
+func (b *inbox) drainPushes(d *drained, maxRequests, maxBytes int) {
 	n, size := 0, 0
 	for n < len(b.pushes) && n < maxRequests && (n == 0 || size+b.pushes[n].bytes <= maxBytes) {
 		size += b.pushes[n].bytes
 		n++
 	}
 	d.pushes, b.pushes = b.pushes[:n:n], b.pushes[n:]
-	n, size = 0, 0
+	if len(b.pushes) == 0 {
+		b.pushes = nil
+	}
+}
+
+func (b *inbox) drainOps(d *drained, maxRequests, maxBytes int) {
+	n, size := 0, 0
 	for n < len(b.ops) && n < maxRequests && (n == 0 || size+b.ops[n].bytes <= maxBytes) {
 		size += b.ops[n].bytes
 		n++
 	}
 	d.ops, b.ops = b.ops[:n:n], b.ops[n:]
-	if len(b.pushes) == 0 {
-		b.pushes = nil
-	}
 	if len(b.ops) == 0 {
 		b.ops = nil
 	}
-	if len(b.pushes)+len(b.ops) > 0 {
-		b.wake()
-	}
-	return d
 }
 
 func (e *Engine) enqueuePush(r *pushReq) {
@@ -228,7 +253,7 @@ func (e *Engine) run() {
 	rhythm := 0
 	for {
 		<-e.inbox.signal
-		filled := rhythm < 2 || e.inbox.fill(rhythm*9/10, timer)
+		filled := e.air.open || rhythm < 2 || e.inbox.fill(rhythm*9/10, timer)
 		n := e.turn(context.Background())
 		rhythm = n
 		if filled {
@@ -238,6 +263,7 @@ func (e *Engine) run() {
 			e.inbox.mu.Unlock()
 		}
 		if e.closing.Load() && e.idle() {
+			e.settleAir()
 			e.endWaiting()
 			e.turn(context.Background())
 			return
@@ -248,7 +274,7 @@ func (e *Engine) run() {
 func (e *Engine) idle() bool {
 	e.inbox.mu.Lock()
 	defer e.inbox.mu.Unlock()
-	return len(e.inbox.pushes)+len(e.inbox.ops) == 0
+	return len(e.inbox.pushes)+len(e.inbox.ops)+len(e.air.flights)+len(e.air.held) == 0
 }
 
 // turn is one round of the dispatcher: calls, pushes, then one Update for everything else. It returns how many requests it took.
@@ -257,9 +283,19 @@ func (e *Engine) turn(ctx context.Context) int {
 		e.timer()
 		e.timer = nil
 	}
-	e.clearDoubts(ctx)
-	d := e.inbox.drain(e.opts.MaxCommitRequests, e.opts.MaxCommitBytes)
 	e.again = false
+	e.landArrived()
+	if len(e.doubted) > 0 || e.nextDue() <= e.clock.Now() || e.closing.Load() {
+		e.settleAir()
+	}
+	e.clearDoubts(ctx)
+	all := !e.air.open || e.closing.Load()
+	pushes := all || e.air.room(true) && e.inbox.due(true)
+	others := all || e.air.room(false) && (e.inbox.due(false) || len(e.active)+len(e.air.held) > 0 || e.again)
+	d := e.inbox.drain(e.opts.MaxCommitRequests, e.opts.MaxCommitBytes, pushes, others)
+	if len(d.calls)+len(d.looks) > 0 {
+		e.settleAir()
+	}
 	e.followAsked(ctx, d.looks)
 	for _, c := range d.calls {
 		c.fn()
@@ -276,15 +312,31 @@ func (e *Engine) turn(ctx context.Context) int {
 	}
 	e.commitPushes(ctx, e.admitPushes(d.pushes))
 	ops := append(e.admitOps(d.ops), due...)
-	ops = append(ops, e.extraOps...)
-	e.extraOps = nil
-	e.update(ctx, ops)
+	if len(e.extraOps) > 0 {
+		e.settleAir()
+		ops = append(ops, e.extraOps...)
+		e.extraOps = nil
+	}
+	if others || len(ops) > 0 || len(e.air.flights) == 0 {
+		e.update(ctx, ops)
+	}
 	e.expireWaiting(ctx)
-	if e.again || len(e.active) > 0 {
+	if (e.again || len(e.active) > 0) && e.air.room(false) {
 		e.inbox.ring() // what this turn committed may be for claims that wait
 	}
 	e.arm()
 	return len(d.pushes) + len(d.ops) + len(d.claims)
+}
+
+// nextDue returns the next moment at which a sweep has something to do, or a time that never comes.
+func (e *Engine) nextDue() Time {
+	next := Time(math.MaxInt64)
+	for _, t := range []Time{e.scheduleAt, e.leaseAt, e.expiryAt, e.retainAt} {
+		if t != 0 {
+			next = min(next, t)
+		}
+	}
+	return next
 }
 
 // arm sets the timer for the next moment at which time alone changes something.

@@ -46,6 +46,15 @@ func (e *Engine) partition(ctx context.Context, id uuid.UUID) (*part, error) {
 	return found(ctx, e, func() *part { return e.cat.part(id) })
 }
 
+// partNamed is named for a partition of a queue.
+func (e *Engine) partNamed(ctx context.Context, en *entry, name string) *part {
+	p := en.partition(name)
+	if p == nil && e.shared && e.look(ctx) == nil {
+		p = en.partition(name)
+	}
+	return p
+}
+
 // adopt remembers a lease that another gateway gave out, so that acknowledgements under it find their messages.
 func (e *Engine) adopt(ctx context.Context, lease uuid.UUID, key RowKey) error {
 	if !e.shared || e.leases.has(lease, key.Partition) {

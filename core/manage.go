@@ -114,15 +114,10 @@ func (e *Engine) Import(ctx context.Context, queue string, ordinal int32, items 
 }
 
 func (e *Engine) importOnce(ctx context.Context, queue string, ordinal int32, items []ImportItem) ([]Imported, error) {
-	en, err := e.queue(ctx, "import", queue)
+	pt, err := e.partAt(ctx, "import", queue, ordinal)
 	if err != nil {
 		return nil, err
 	}
-	list := en.partitions()
-	if ordinal < 0 || int(ordinal) >= len(list) {
-		return nil, Errorf(CodeNoPartition, "import", "queue %q has no partition %d", queue, ordinal)
-	}
-	pt := list[ordinal]
 	key := RowKey{pt.Key, QueueModeGroup}
 	out := make([]Imported, len(items))
 	sources := map[string]bool{}
@@ -138,7 +133,7 @@ func (e *Engine) importOnce(ctx context.Context, queue string, ordinal int32, it
 		out[i].Skipped = at != 0 || sources[id]
 		sources[id] = true
 	}
-	op := &opReq{entry: en, rows: []RowRequest{{Key: key, Must: true}}}
+	op := &opReq{entry: pt.entry, rows: []RowRequest{{Key: key, Must: true}}}
 	op.apply = func(p *pass) error {
 		ed := p.edit(key)
 		if ed == nil {

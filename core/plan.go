@@ -187,6 +187,9 @@ func (e *Engine) takeFirst(g *group, pl *plan, rows int, now Time) {
 
 // plant puts a partition into the plan if it can be claimed now, or has it offered again when it shows.
 func (e *Engine) plant(pl *plan, h *hint, now Time) {
+	if _, away := e.air.rows[RowKey{h.part.Key, h.group.name}]; away {
+		return // it is offered again when it is back
+	}
 	if h.claimable(now) {
 		pl.rows = append(pl.rows, h)
 	} else if h.visibleAt > now {

@@ -87,7 +87,7 @@ func (e *Engine) readTogether(ctx context.Context, claims []*claimReq) {
 	for _, c := range claims {
 		for _, g := range c.got {
 			for i := range g.taken {
-				params = append(params, ReadParams{Partition: g.part.Key, Offsets: g.taken[i].runs})
+				params = append(params, ReadParams{Partition: g.part.Key, Offsets: g.taken[i].runs, Leased: true})
 			}
 		}
 	}

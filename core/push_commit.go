@@ -69,6 +69,14 @@ func (e *Engine) commitPushes(ctx context.Context, reqs []*pushReq) {
 
 // placePushes finds the partition of every group, making those that are missing in one commit.
 func (e *Engine) placePushes(ctx context.Context, reqs []*pushReq) ([]*pushReq, error) {
+	if err := e.place(ctx, reqs); err != nil {
+		return reqs, err
+	}
+	return e.stillPushed(ctx, reqs), nil
+}
+
+// place finds or makes the partitions of pushes; groups whose queue is gone are marked.
+func (e *Engine) place(ctx context.Context, reqs []*pushReq) error {
 	var missing []Partition
 	type slot struct{ g *pushGroup }
 	var slots []slot
@@ -78,6 +86,7 @@ func (e *Engine) placePushes(ctx context.Context, reqs []*pushReq) ([]*pushReq, 
 	for _, r := range reqs {
 		for i := range r.groups {
 			g := &r.groups[i]
+			g.forgetGone()
 			if r.params.Spread {
 				g.part = e.emptiest(ctx, g.entry)
 				if g.part == nil {
@@ -97,11 +106,11 @@ func (e *Engine) placePushes(ctx context.Context, reqs []*pushReq) ([]*pushReq, 
 		}
 	}
 	if len(missing) == 0 {
-		return reqs, nil
+		return nil
 	}
 	made, err := e.store.CreatePartitions(ctx, e.clock.Now(), missing)
 	if err != nil {
-		return reqs, err
+		return err
 	}
 	for i, s := range slots {
 		if made[i].Key == 0 {
@@ -110,18 +119,32 @@ func (e *Engine) placePushes(ctx context.Context, reqs []*pushReq) ([]*pushReq, 
 		}
 		s.g.part = e.cat.addPart(s.g.entry, made[i])
 	}
-	return e.stillPushed(ctx, reqs), nil
+	return nil
 }
 
 // stillPushed drops the pushes to queues that are gone and answers them, or sends them again.
 func (e *Engine) stillPushed(ctx context.Context, reqs []*pushReq) []*pushReq {
 	return slices.DeleteFunc(slices.Clone(reqs), func(r *pushReq) bool {
-		if !slices.ContainsFunc(r.groups, func(g pushGroup) bool { return g.gone || g.entry.gone.Load() }) {
+		if !r.gone() {
 			return false
 		}
 		e.pushedIntoNothing(ctx, r)
 		return true
 	})
+}
+
+// gone reports whether a queue of the push has been deleted.
+func (r *pushReq) gone() bool {
+	return slices.ContainsFunc(r.groups, func(g pushGroup) bool { return g.gone || g.entry.gone.Load() })
+}
+
+// entries are the queues of the push.
+func (r *pushReq) entries() []*entry {
+	out := make([]*entry, len(r.groups))
+	for i := range r.groups {
+		out[i] = r.groups[i].entry
+	}
+	return out
 }
 
 // pushedIntoNothing answers a push of which some goes to a queue that is gone: it is made anew where the push would have made it, or another
@@ -194,46 +217,69 @@ func (e *Engine) appendPushes(ctx context.Context, reqs []*pushReq) {
 		segs[i] = pieces[i].seg
 		count += segs[i].Count
 	}
-	started := e.clock.Now()
-	commit := newCommit()
-	params := AppendParams{
-		Commit: commit, Now: max(started, e.notBefore), Segments: segs, CheckCatalog: e.shared, Catalog: e.others.catalog,
+	a := &appending{reqs: reqs, pieces: pieces, given: segs, count: count, started: e.clock.Now()}
+	a.params = AppendParams{
+		Commit: newCommit(), Now: max(a.started, e.notBefore), Segments: segs, CheckCatalog: e.shared, Catalog: e.others.catalog,
 	}
-	given := segs
 	if e.shared {
-		params.Moved = func(_ PartitionKey, log LogState, newer []SegmentHeader, indexes []int) ([]NewSegment, error) {
+		a.params.Moved = func(_ PartitionKey, log LogState, newer []SegmentHeader, indexes []int) ([]NewSegment, error) {
 			with, err := e.moved(ctx, pieces, log, newer, indexes)
 			if err == nil {
-				given = slices.Clone(given)
+				a.given = slices.Clone(a.given)
 				for n, i := range indexes {
-					given[i] = with[n]
+					a.given[i] = with[n]
 				}
 			}
 			return with, err
 		}
 	}
-	placed, err := e.store.Append(ctx, params)
-	if e.shared && CodeOf(err) == CodeConflict && e.follow(ctx) == nil && e.others.catalog != params.Catalog {
-		e.takeBack(reqs)
-		e.commitPushes(ctx, reqs) // another gateway changed queues, so what was decided by their options is decided again
+	if e.calm() && e.air.room(true) {
+		e.appendInAir(ctx, a)
+		return
+	}
+	e.settleAir()
+	placed, err := e.store.Append(ctx, a.params)
+	e.finishAppending(ctx, a, placed, err)
+	e.inbox.await(true, len(reqs))
+}
+
+// appending is an Append that is made for pushes.
+type appending struct {
+	reqs   []*pushReq
+	pieces []piece
+	// given are the segments of the pieces, or what was written in their place.
+	given   []NewSegment
+	params  AppendParams
+	count   int
+	started Time
+}
+
+// finishAppending answers the pushes for which an Append was made.
+func (e *Engine) finishAppending(ctx context.Context, a *appending, placed []Placed, err error) {
+	if e.shared && CodeOf(err) == CodeConflict && e.follow(ctx) == nil && e.others.catalog != a.params.Catalog {
+		e.takeBack(a.reqs)
+		e.commitPushes(ctx, a.reqs) // another gateway changed queues, so what was decided by their options is decided again
 		return
 	}
 	if CodeOf(err) == CodeUnknown {
-		for i := range pieces {
-			e.doubt(pieces[i].g.entry)
+		for i := range a.pieces {
+			e.doubt(a.pieces[i].g.entry)
 		}
-		err = e.outcome(ctx, commit, err)
+		err = e.outcome(ctx, a.params.Commit, err)
 	}
 	if err != nil {
-		e.failPushes(ctx, reqs, err)
+		e.failPushes(ctx, a.reqs, err)
 		return
 	}
-	e.opts.Observer.Committed("append", len(reqs), count, e.clock.Now().Sub(started))
+	e.opts.Observer.Committed("append", len(a.reqs), a.count, e.clock.Now().Sub(a.started))
 	e.landed()
 	for i := range placed {
-		e.placed(ctx, &pieces[i], &given[i], &placed[i])
+		e.placed(ctx, &a.pieces[i], &a.given[i], &placed[i])
 	}
-	for _, r := range reqs {
+	for _, r := range a.reqs {
+		if r.lost && e.repushLost(ctx, r) {
+			continue
+		}
 		if r.lost && r.nowhere() {
 			e.pushedIntoNothing(ctx, r)
 			continue
@@ -323,8 +369,11 @@ func (e *Engine) takeBack(reqs []*pushReq) {
 
 // pushDelayed commits a push of which some is not due yet: what is due goes to the log and the rest to the schedule, in one change set.
 func (e *Engine) pushDelayed(_ context.Context, r *pushReq) {
-	op := &opReq{bytes: r.bytes, entry: r.groups[0].entry}
+	op := &opReq{bytes: r.bytes, entry: r.groups[0].entry, also: r.entries()}
 	op.apply = func(p *pass) error {
+		if err := r.placed("push"); err != nil {
+			return err
+		}
 		for i := range r.groups {
 			g := &r.groups[i]
 			for _, s := range g.cut() {
@@ -340,7 +389,7 @@ func (e *Engine) pushDelayed(_ context.Context, r *pushReq) {
 	}
 	op.finish = func(err error) {
 		if err != nil {
-			r.fail(err)
+			e.failOrAgain(r, err)
 			return
 		}
 		r.groups[0].entry.changes.Add(1)

@@ -78,15 +78,11 @@ func (e *Engine) Partitions(ctx context.Context, name string) ([]Partition, erro
 
 // PartitionAt returns one partition of a queue by its number, or CodeNoPartition.
 func (e *Engine) PartitionAt(ctx context.Context, name string, ordinal int32) (Partition, error) {
-	en, err := e.queue(ctx, "get partition", name)
+	p, err := e.partAt(ctx, "get partition", name, ordinal)
 	if err != nil {
 		return Partition{}, err
 	}
-	list := en.partitions()
-	if ordinal < 0 || int(ordinal) >= len(list) {
-		return Partition{}, Errorf(CodeNoPartition, "get partition", "queue %q has no partition %d", name, ordinal)
-	}
-	return list[ordinal].Partition, nil
+	return p.Partition, nil
 }
 
 // PartitionByKey returns a partition and its queue's name for display, false when either is gone.

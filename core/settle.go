@@ -13,21 +13,16 @@ func (e *Engine) SettleItems(ctx context.Context, x SettleItemsParams) error {
 }
 
 func (e *Engine) settleItemsOnce(ctx context.Context, x SettleItemsParams) error {
-	en, err := e.queue(ctx, "settle", x.Queue)
+	pt, err := e.partAt(ctx, "settle", x.Queue, x.Ordinal)
 	if err != nil {
 		return err
 	}
-	list := en.partitions()
-	if x.Ordinal < 0 || int(x.Ordinal) >= len(list) {
-		return Errorf(CodeNoPartition, "settle", "queue %q has no partition %d", x.Queue, x.Ordinal)
-	}
-	pt := list[x.Ordinal]
 	key := RowKey{pt.Key, QueueModeGroup}
 	req := RowRequest{Key: key, Must: true}
 	for i := range x.Items {
 		req.Offsets = append(req.Offsets, x.Items[i].Offset)
 	}
-	op := &opReq{entry: en, rows: []RowRequest{req}}
+	op := &opReq{entry: pt.entry, rows: []RowRequest{req}}
 	op.apply = func(p *pass) error {
 		ed := p.edit(key)
 		if ed == nil {
@@ -245,7 +240,7 @@ func (e *Engine) seekOnce(ctx context.Context, x SeekParams) (int, error) {
 	}
 	parts := en.partitions()
 	if x.Partition != "" {
-		p := en.partition(x.Partition)
+		p := e.partNamed(ctx, en, x.Partition)
 		if p == nil {
 			return 0, Errorf(CodeNoPartition, "seek", "queue %q has no partition %q", x.Queue, x.Partition)
 		}

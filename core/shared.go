@@ -18,6 +18,9 @@ type Shared interface {
 	ReadAll(ctx context.Context, ps []ReadParams) ([][]Message, error)
 	// Leased returns the rows in which an exclusive lease is stored as leased, whatever its deadline.
 	Leased(ctx context.Context, lease uuid.UUID) ([]RowKey, error)
+	// Recalls reports whether commits may overlap: the store remembers what it wrote, lets some be decided by that, and nothing of it is held
+	// up by another one that is on its way.
+	Recalls() bool
 	// Clock returns the database's clock: the same at every gateway within the time of a round trip.
 	Clock() Clock
 }
@@ -29,6 +32,8 @@ type Followed struct {
 	// Lost tells that the store cannot continue from the cursor (it was pruned, or another database has taken over): everything
 	// has to be read again. The other fields are then empty.
 	Lost bool
+	// Gone are partitions that were removed while their queue stays; those of deleted queues may be among them.
+	Gone []PartitionKey
 	// Logs are the partitions that are new or whose log changed, as they are now; those that are gone are missing.
 	Logs []PartitionLog
 	// Rows are the (partition, group) rows that changed.

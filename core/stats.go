@@ -70,9 +70,9 @@ func (e *Engine) QueueStats(ctx context.Context, name, group string) (QueueStats
 // It is one moment's picture when no commit comes between its reads, which it tries for a few times.
 func (e *Engine) countQueue(ctx context.Context, en *entry, group string, now Time) (QueueStats, error) {
 	for range 2 {
-		before := e.commits.Load()
+		before, quiet := e.commits.Load(), e.running.Load() == 0
 		out, err := e.readCounts(ctx, en, group, now)
-		if err != nil || before%2 == 0 && e.commits.Load() == before {
+		if err != nil || quiet && e.commits.Load() == before {
 			return out, err
 		}
 	}

@@ -26,6 +26,7 @@ type Store interface {
 	Records
 	RecordLister
 	Sweeping
+	Idler
 	// Close ends the store after the calls in flight; it may be called twice.
 	Close() error
 }
@@ -127,6 +128,9 @@ type ReadParams struct {
 	Partition PartitionKey
 	Offsets   Runs
 	Bytes     int64
+	// Leased tells that a commit of this process that found the messages there has just given them out: a store that remembers them
+	// need not look whether they still exist.
+	Leased bool
 }
 
 // Ledger changes delivery state.
@@ -186,6 +190,9 @@ type TxEntries interface {
 	Scheduled(seqs []int64) ([]int64, error)
 	// Prefetch returns the headers of several stretches at once, as Log.Headers would of each.
 	Prefetch(ranges []HeadersParams) ([][]SegmentHeader, error)
+	// Recalled tells that this is what the store remembers: nothing is locked, and the commit is refused, or decided again, when it is
+	// no longer so. A request that is refused by it is decided again too.
+	Recalled() bool
 	// Catalog is the number of changes of queues and registrations so far, as the transaction sees it. Stores that nobody shares may
 	// return 0.
 	Catalog() int64

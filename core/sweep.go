@@ -30,7 +30,7 @@ func (e *Engine) admitOps(ops []*opReq) []*opReq {
 	out := make([]*opReq, 0, len(ops)+4)
 	for _, op := range ops {
 		switch {
-		case op.entry != nil && op.entry.gone.Load():
+		case op.gone():
 			op.err = Errorf(CodeDeleted, "settle", "the queue is being deleted")
 			close(op.done)
 		case op.entry != nil && op.entry.held:
@@ -106,6 +106,7 @@ func (e *Engine) dueOps(ctx context.Context) []*opReq {
 		if e.keeps(ctx, now) {
 			e.retain(ctx, now)
 			e.ageRecords(ctx, now)
+			e.removeIdle(ctx, now)
 		}
 	}
 	return ops
@@ -161,7 +162,7 @@ func (e *Engine) scheduleOp(ctx context.Context, now Time) *opReq {
 			}
 			there = there[1:]
 			p.cs.Unschedule = append(p.cs.Unschedule, due[i].Seq)
-			if e.cat.partByKey(due[i].Segment.Partition) == nil {
+			if _, ok := p.tx.Log(due[i].Segment.Partition); !ok {
 				continue
 			}
 			s := due[i].Segment

@@ -22,6 +22,10 @@ type landing struct {
 
 // Transact pushes and acknowledges, all or nothing.
 func (e *Engine) Transact(ctx context.Context, x TransactParams) (Transacted, error) {
+	return anew(e, func() (Transacted, error) { return e.transactOnce(ctx, x) })
+}
+
+func (e *Engine) transactOnce(ctx context.Context, x TransactParams) (Transacted, error) {
 	if e.closing.Load() {
 		return Transacted{}, errClosed("transact")
 	}
@@ -42,8 +46,9 @@ func (e *Engine) Transact(ctx context.Context, x TransactParams) (Transacted, er
 			return Transacted{}, &Error{Code: CodeNoConsumer, Op: "transact", Item: i}
 		}
 	}
-	op := &opReq{bytes: r.bytes}
+	op := &opReq{bytes: r.bytes, also: r.entries()}
 	for _, g := range groups {
+		op.also = append(op.also, g.part.entry)
 		req := RowRequest{Key: RowKey{g.part.Key, g.group}, Must: true, Lease: g.lease, All: g.lease == (uuid.UUID{})}
 		for i := range g.items {
 			req.Offsets = append(req.Offsets, g.items[i].offsets...)
@@ -67,6 +72,9 @@ func (e *Engine) Transact(ctx context.Context, x TransactParams) (Transacted, er
 	}
 	op.after = func(p *pass) { e.land(ctx, p, lands) }
 	if err := e.submit(op); err != nil {
+		if e.displaced(ctx, r, err) {
+			return e.Transact(ctx, x)
+		}
 		return Transacted{}, err
 	}
 	for _, g := range groups {
@@ -90,7 +98,17 @@ func (e *Engine) readyPush(ctx context.Context, r *pushReq) error {
 			result <- err
 			return
 		}
-		if _, err := e.placePushes(context.WithoutCancel(ctx), []*pushReq{r}); err != nil {
+		ctx := context.WithoutCancel(ctx)
+		err = e.place(ctx, []*pushReq{r})
+		if err == nil && r.gone() {
+			if e.shared {
+				err = e.follow(ctx) // so that what is tried anew finds the queue that has the name now
+			}
+			if err == nil {
+				err = Errorf(CodeDeleted, "transact", "the queue is being deleted")
+			}
+		}
+		if err != nil {
 			result <- err
 			return
 		}
@@ -114,6 +132,9 @@ func (e *Engine) readyPush(ctx context.Context, r *pushReq) error {
 // the whole when refuse is set, else it is a duplicate like one that the transaction itself repeats.
 func (p *pass) pushAll(r *pushReq, refuse bool) ([]landing, error) {
 	var lands []landing
+	if err := r.placed("transact"); err != nil {
+		return nil, err
+	}
 	for i := range r.groups {
 		g := &r.groups[i]
 		q := g.entry.q()

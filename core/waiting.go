@@ -66,10 +66,10 @@ func (e *Engine) expireWaiting(ctx context.Context) {
 			e.unpark(c)
 			continue
 		}
-		if c.deadline == 0 && e.mayGet(c) {
-			return
+		if c.state.Load() == claimBusy {
+			return // what it gets is on its way
 		}
-		if c.deadline > now {
+		if c.deadline > now || (c.deadline == 0 || c.looked) && (e.mayGet(c) || e.mayLand(c)) {
 			return
 		}
 		e.unpark(c)
@@ -90,6 +90,12 @@ func (e *Engine) expireWaiting(ctx context.Context) {
 // mayGet reports whether another pass may still find something for a claim that does not wait.
 func (e *Engine) mayGet(c *claimReq) bool {
 	for _, g := range c.groups {
+		if c.part == nil && c.p.Partition != "" {
+			c.part = g.entry.partition(c.p.Partition) // another gateway may have made it
+		}
+		if c.part == nil && c.p.Partition != "" {
+			continue
+		}
 		if _, ok := e.active[g]; ok && (c.part == nil || g.hint(c.part).queued) {
 			e.again = true
 			return true

@@ -68,6 +68,7 @@ func TestResting(t *testing.T)       { overStores(t, enginetest.Resting) }
 func TestBuffering(t *testing.T)     { overStores(t, enginetest.Buffering) }
 func TestTransactions(t *testing.T)  { overStores(t, enginetest.Transactions) }
 func TestDeleting(t *testing.T)      { overStores(t, alone(enginetest.Deleting)) }
+func TestIdling(t *testing.T)        { overStores(t, enginetest.Idling) }
 func TestFaults(t *testing.T)        { overStores(t, enginetest.Faults) }
 func TestDeduplication(t *testing.T) { overStores(t, enginetest.Deduplication) }
 

@@ -15,19 +15,23 @@ import (
 // Between tests what two engines over one store owe each other beyond the rules that every suite checks with them.
 func Between(t *testing.T, open Open) {
 	cases(t, open, map[string]func(*rig){
-		"a push is seen by the next pop elsewhere":      shareSeen,
-		"a release is seen by the next pop elsewhere":   shareReleased,
-		"a waiting pop elsewhere wakes":                 shareWakes,
-		"a lease is extended whole elsewhere":           shareExtended,
-		"a delayed message comes once":                  shareScheduled,
-		"a queue deleted elsewhere":                     shareDeleted,
-		"a queue deleted and made again elsewhere":      shareRemade,
-		"a queue made elsewhere at once":                shareMade,
-		"a partition made elsewhere, by its name":       sharePartition,
-		"a group of a queue made again elsewhere":       shareGroupAnew,
-		"messages and transaction ids from both":        sharePushed,
-		"options changed elsewhere hold at once":        shareConfigured,
-		"single messages from both, never leased twice": shareClaimed,
+		"a push is seen by the next pop elsewhere":              shareSeen,
+		"a release is seen by the next pop elsewhere":           shareReleased,
+		"a waiting pop elsewhere wakes":                         shareWakes,
+		"a lease is extended whole elsewhere":                   shareExtended,
+		"a delayed message comes once":                          shareScheduled,
+		"a queue deleted elsewhere":                             shareDeleted,
+		"a queue deleted and made again elsewhere":              shareRemade,
+		"a queue made elsewhere at once":                        shareMade,
+		"a partition made elsewhere, by its name":               sharePartition,
+		"a transaction into a queue that went elsewhere":        shareTransaction,
+		"two messages of one transaction id":                    shareAckTwice,
+		"one after the other at either":                         shareInTurn,
+		"a message for later into a queue made again elsewhere": shareDelayed,
+		"a group of a queue made again elsewhere":               shareGroupAnew,
+		"messages and transaction ids from both":                sharePushed,
+		"options changed elsewhere hold at once":                shareConfigured,
+		"single messages from both, never leased twice":         shareClaimed,
 	})
 }
 

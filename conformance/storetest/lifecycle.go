@@ -42,6 +42,7 @@ func everyMethod(ctx context.Context, s core.Store, q core.Queue, p core.Partiti
 	_, out["Expired"] = s.Expired(ctx, now, 1)
 	_, out["ExpiredSegments"] = s.ExpiredSegments(ctx, now, 1)
 	out["DeleteSegments"] = s.DeleteSegments(ctx, now, []core.SegmentRef{{Partition: p, First: 1, Last: 1}}, nil)
+	_, out["RemoveIdle"] = s.RemoveIdle(ctx, core.RemoveIdleParams{Queue: q.ID, Partitions: []core.PartitionKey{p}, Since: now})
 	_, out["Segments"] = s.Segments(ctx, p, 0, 1)
 	out["DeleteQueue"] = s.DeleteQueue(ctx, q.ID)
 	return out

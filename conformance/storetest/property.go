@@ -25,7 +25,7 @@ func matchesTheModel(b *bundle) {
 		m := newMachine(b, t)
 		defer func() { _ = m.store.Close() }()
 		actions := map[string]func(*rapid.T){
-			"append": m.append, "update": m.update, "delete segments": m.deleteSegments, "queue": m.queue, "records": m.records,
+			"append": m.append, "update": m.update, "delete segments": m.deleteSegments, "remove idle": m.removeIdle, "queue": m.queue, "records": m.records,
 			"partitions": m.partitions, "": m.compare,
 		}
 		if _, except := b.h.Exceptions["Reopen"]; !except {

@@ -26,6 +26,8 @@ var sharedTests = []contractTest{
 	{"SchedulesAreTakenOnce", schedulesAreTakenOnce},
 	{"AppendsOfBothAsk", appendsOfBothAsk},
 	{"DeletedByAnother", deletedByAnother},
+	{"FollowTellsOfIdle", followTellsOfIdle},
+	{"IdleOfBoth", idleOfBoth},
 }
 
 // RunShared runs what stores owe that several gateways use at once.

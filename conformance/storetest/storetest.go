@@ -90,6 +90,8 @@ var tests = []contractTest{
 	{"ExpiredSegments", expiredSegments},
 	{"DeleteSegmentsMovesStart", deleteSegmentsMovesStart},
 	{"SegmentsFrom", segmentsFrom},
+	{"RemoveIdlePartitions", removeIdlePartitions},
+	{"RemoveIdleUnderLoad", removeIdleUnderLoad},
 	{"RecordsCompareAndSet", recordsCompareAndSet},
 	{"RecordsOfUpdates", recordsOfUpdates},
 	{"CloseTwice", closeTwice},

@@ -74,7 +74,10 @@ func (s *Store) createPartition(q *queue, p core.Partition, now core.Time) *part
 		}
 	}
 	s.lastKey++
-	p.Key, p.Ordinal, p.CreatedAt = s.lastKey, int32(len(q.partitions)), cmp.Or(p.CreatedAt, now) //nolint:gosec // far below 2^31
+	p.Key, p.Ordinal, p.CreatedAt = s.lastKey, 0, cmp.Or(p.CreatedAt, now)
+	if n := len(q.partitions); n > 0 {
+		p.Ordinal = q.partitions[n-1].Ordinal + 1
+	}
 	made := &partition{Partition: p, log: core.LogState{Start: 1}, rows: map[string]*row{}, sources: map[string]int64{}}
 	q.partitions = append(q.partitions, made)
 	s.partitions[p.Key] = made

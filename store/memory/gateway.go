@@ -52,6 +52,9 @@ func (g *Gateway) Close() error { return nil }
 // Clock implements core.Shared.
 func (g *Gateway) Clock() core.Clock { return g.clock }
 
+// Recalls implements core.Shared: commits take turns.
+func (*Gateway) Recalls() bool { return false }
+
 // Notify implements core.Shared.
 func (g *Gateway) Notify(ctx context.Context, f func()) error {
 	for seen := 0; ; {
@@ -93,10 +96,15 @@ func (g *Gateway) Follow(ctx context.Context, since string) (core.Followed, erro
 			continue
 		}
 		for _, key := range c.logs {
-			if p := g.partitions[key]; p != nil && !logs[key] {
-				logs[key] = true
+			p := g.partitions[key]
+			switch {
+			case logs[key]:
+			case p == nil:
+				out.Gone = append(out.Gone, key)
+			default:
 				out.Logs = append(out.Logs, core.PartitionLog{Partition: p.Partition, Log: p.log})
 			}
+			logs[key] = true
 		}
 		out.Rows, out.Queues = append(out.Rows, c.rows...), append(out.Queues, c.queues...)
 	}

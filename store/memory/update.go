@@ -149,6 +149,9 @@ func (t *tx) Prefetch(ranges []core.HeadersParams) ([][]core.SegmentHeader, erro
 // Catalog implements core.Tx.
 func (t *tx) Catalog() int64 { return t.s.catalog }
 
+// Recalled implements core.TxEntries.
+func (*tx) Recalled() bool { return false }
+
 // Scheduled implements core.Tx.
 func (t *tx) Scheduled(seqs []int64) ([]int64, error) {
 	there := make(map[int64]bool, len(t.s.schedule))

@@ -174,6 +174,11 @@ func (m *measured) CreatePartitions(ctx context.Context, now core.Time, ps []cor
 	return commit(ctx, m, "create_partitions", written{changes: len(ps)}, func() ([]core.PartitionLog, error) { return m.Store.CreatePartitions(ctx, now, ps) })
 }
 
+// RemoveIdle implements core.Idler.
+func (m *measured) RemoveIdle(ctx context.Context, p core.RemoveIdleParams) ([]core.PartitionKey, error) {
+	return commit(ctx, m, "remove_idle", written{changes: len(p.Partitions)}, func() ([]core.PartitionKey, error) { return m.Store.RemoveIdle(ctx, p) })
+}
+
 // DeleteSegments implements core.Sweeping.
 func (m *measured) DeleteSegments(ctx context.Context, now core.Time, remove, expiries []core.SegmentRef) error {
 	_, err := commit(ctx, m, "delete_segments", written{changes: len(remove) + len(expiries)}, func() (struct{}, error) {

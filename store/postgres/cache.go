@@ -131,6 +131,50 @@ func (c *segments) find(ranges []core.HeadersParams) *known {
 	return k
 }
 
+// whole returns the segments that hold the offsets of a stretch, with their headers; ok is false where one is not remembered.
+func (c *segments) whole(partition core.PartitionKey, first, last int64) (out []*segment, ok bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.parts[partition]
+	if p == nil {
+		return nil, false, nil
+	}
+	i, _ := slices.BinarySearch(p.firsts, first+1)
+	next := first
+	for i = max(i-1, 0); next <= last; i++ {
+		if i == len(p.firsts) || p.firsts[i] > next {
+			return nil, false, nil
+		}
+		e := p.at[p.firsts[i]]
+		g := e.Value.(*segment) //nolint:forcetypeassert // nothing else is in it
+		if g.last() < next {
+			return nil, false, nil
+		}
+		if g.headers == nil {
+			if g, err = c.decoded(e, g); err != nil {
+				return nil, false, err
+			}
+		}
+		c.used.MoveToFront(e)
+		out = append(out, g)
+		next = g.last() + 1
+	}
+	return out, true, nil
+}
+
+// decoded replaces a remembered segment by one with its headers decoded; others may be reading the old one.
+func (c *segments) decoded(e *list.Element, g *segment) (*segment, error) {
+	kept := *g
+	var err error
+	if kept.headers, err = core.DecodeHeaders(g.header, g.count); err != nil {
+		return nil, err
+	}
+	kept.header = nil
+	c.bytes += kept.size() - g.size()
+	e.Value = &kept
+	return &kept, nil
+}
+
 // learn returns a segment with its headers: from before, and from what the database said of it now, which is remembered.
 func (c *segments) learn(k *known, said segment) (*segment, error) {
 	g := &said

@@ -138,5 +138,8 @@ func (s *Store) setClock(ctx context.Context, conn *pgxpool.Conn) error {
 	return nil
 }
 
+// Recalls implements core.Shared.
+func (*Store) Recalls() bool { return recalls }
+
 // Clock implements core.Shared.
 func (s *Store) Clock() core.Clock { return s.clock }

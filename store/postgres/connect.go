@@ -76,7 +76,7 @@ func validate(ctx context.Context, conn *pgconn.PgConn) error {
 	}
 	row := results[0].Rows[0]
 	if string(row[0]) == "on" || len(row[1]) == 0 {
-		return core.Errorf(core.CodeReadOnly, "connect", "the server is read-only")
+		return core.Errorf(core.CodeUnavailable, "connect", "the server is read-only")
 	}
 	conn.CustomData()[identityKey] = string(row[1])
 	return nil
@@ -93,6 +93,7 @@ func (s *Store) withConn(ctx context.Context, f func(conn *pgxpool.Conn) error) 
 	conn, err := s.pool.Acquire(ctx)
 	if err == nil {
 		s.cache.from(identity(conn))
+		s.recall.from(identity(conn))
 		defer conn.Release() // closes the connection when it is still inside a transaction
 		if err = f(conn); stateOf(err) == stateReadOnly || strings.HasPrefix(stateOf(err), classIntervention+"P") {
 			_ = conn.Conn().Close(context.WithoutCancel(ctx)) // it is of no use any more

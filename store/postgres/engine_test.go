@@ -32,7 +32,7 @@ var suites = map[string]func(*testing.T, enginetest.Open){
 	"Subscribing": enginetest.Subscribing, "Linearizable": enginetest.Linearizable, "Transactions": enginetest.Transactions,
 	"Deleting": enginetest.Deleting, "Faults": enginetest.Faults, "Deduplication": enginetest.Deduplication,
 	"Meeting": enginetest.Meeting, "Restarting": enginetest.Restarting, "Resting": enginetest.Resting,
-	"Buffering": enginetest.Buffering, "Large": enginetest.Large, "Storm": enginetest.Storm,
+	"Buffering": enginetest.Buffering, "Large": enginetest.Large, "Storm": enginetest.Storm, "Idling": enginetest.Idling,
 }
 
 // TestEngine runs the engine's own suites over PostgreSQL.

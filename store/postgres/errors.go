@@ -62,8 +62,8 @@ func codeOfState(state string) core.Code {
 	switch state {
 	case stateUnique, stateSerialize, stateDeadlock:
 		return core.CodeConflict
-	case stateReadOnly:
-		return core.CodeReadOnly
+	case stateReadOnly: // it is a standby, or set so for now: another server, or this one later, can be written
+		return core.CodeUnavailable
 	case stateDiskFull:
 		return core.CodeFull
 	case stateNoTable, stateNoSchema:

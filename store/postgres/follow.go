@@ -25,16 +25,19 @@ const followCommits = `SELECT s.next, s.lost, s.version, c.changed_rows, c.queue
 	pg_snapshot_xmin($1::pg_snapshot) < (SELECT below FROM pruned)
 	OR pg_snapshot_xmax($1::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot()) AS lost, version FROM catalog) s LEFT JOIN commits c ON ` + news
 
-// followLogs reads logs as they are now, which may be a little newer than the cursor.
-const followLogs = "SELECT p.key, p.id, p.queue, p.name, p.ordinal, p.created_at, " + logColumns + `
+// followLogs reads logs as they are now, which may be a little newer than the cursor; of partitions that are gone only the key.
+const followLogs = "SELECT k.key, p.id, p.queue, p.name, p.ordinal, p.created_at, " + logColumns + `
 	FROM (SELECT DISTINCT unnest(c.logs) AS key FROM commits c WHERE ` + news + `) k
-	CROSS JOIN LATERAL (SELECT * FROM partitions x WHERE x.key = k.key OFFSET 0) p` + logOfPartition
+	LEFT JOIN LATERAL (SELECT * FROM partitions x WHERE x.key = k.key OFFSET 0) p ON true
+	LEFT JOIN LATERAL (SELECT * FROM partition_logs x WHERE x.partition = p.key OFFSET 0) l ON true`
 
 // Follow implements core.Shared.
 func (s *Store) Follow(ctx context.Context, since string) (out core.Followed, err error) {
 	const op = "follow"
 	err = s.reading(ctx, op, func(q session) (err error) {
-		out, err = s.follow(ctx, q, since)
+		if out, err = s.follow(ctx, q, since); err == nil {
+			s.recall.followed(&out)
+		}
 		return err
 	})
 	return out, err
@@ -97,6 +100,13 @@ func (f *followed) commit(r pgx.Rows) error {
 }
 
 func (f *followed) log(r pgx.Rows) error {
+	if values := r.RawValues(); values[1] == nil {
+		key, to := core.PartitionKey(0), make([]any, len(values)) // what is nil there is passed over
+		to[0] = &key
+		err := r.Scan(to...)
+		f.out.Gone = append(f.out.Gone, key)
+		return err
+	}
 	p, err := scanPartition(r)
 	f.out.Logs = append(f.out.Logs, p)
 	return err

@@ -38,6 +38,9 @@ func (s *Store) keep(ctx context.Context) {
 		}
 		try, cancel := context.WithTimeout(ctx, lookEvery)
 		err := s.lookAround(try)
+		if err == nil && s.listening.Load() {
+			err = s.tell(try)
+		}
 		cancel()
 		now := s.mono.Now()
 		if err != nil { // an outage is in the log; who lost a commit in it has the whole time again

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/google/uuid"
@@ -62,6 +63,9 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) (out []core.Pla
 	if err := placing.Check(op, p.Segments); err != nil {
 		return nil, err
 	}
+	if out, err = s.appendRecalled(ctx, &p); !errors.Is(err, errRecall) {
+		return out, err
+	}
 	var found logs
 	var catalog int64
 	var plan *placing.Plan
@@ -96,6 +100,7 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) (out []core.Pla
 		return nil, err
 	}
 	if plan != nil {
+		s.keepPlanned(plan, found)
 		s.cache.appended(plan)
 	}
 	return out, nil
@@ -141,20 +146,17 @@ func planned(plan *placing.Plan) []int64 {
 	for key := range plan.Logs {
 		keys = append(keys, int64(key))
 	}
+	slices.Sort(keys) // the order of all locks
 	return keys
 }
 
 // queueAppend queues the statements that write what was planned; the logs are locked.
 func queueAppend(b *pgx.Batch, plan *placing.Plan) {
 	if n := len(plan.Rows); n > 0 {
-		c := newColumns(n, 8)
-		headers, bodies := make([][]byte, n), make([][]byte, n)
 		var sourceKeys, offsets []int64
 		var sources [][]byte
-		for i, r := range plan.Rows {
+		for _, r := range plan.Rows {
 			g := &r.Segment
-			c.set(i, int64(g.Partition), r.First, int64(g.Count), int64(r.At), int64(g.Expires), r.Before.Messages, r.Before.Bytes, r.Before.Created)
-			headers[i], bodies[i] = g.Header, g.Body
 			for _, src := range g.Sources {
 				sourceKeys = append(sourceKeys, int64(g.Partition))
 				sources = append(sources, []byte(src.SourceID))
@@ -163,7 +165,7 @@ func queueAppend(b *pgx.Batch, plan *placing.Plan) {
 		}
 		b.Queue(`INSERT INTO segments (partition, first, count, appended_at, expires, before_messages, before_bytes, before_created, header, body)
 			SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-			$8::bigint[], $9::bytea[], $10::bytea[])`, c.args(headers, bodies)...)
+			$8::bigint[], $9::bytea[], $10::bytea[])`, segmentArgs(plan)...)
 		if len(sources) > 0 {
 			// The last one wins where a source id comes twice in one commit.
 			b.Queue(`INSERT INTO sources (partition, source_id, "offset") SELECT DISTINCT ON (p, s) p, s, o
@@ -174,6 +176,19 @@ func queueAppend(b *pgx.Batch, plan *placing.Plan) {
 	if n := len(plan.Logs); n > 0 {
 		queueLogs(b, plan)
 	}
+}
+
+// segmentArgs returns the rows of segments as arrays for unnest.
+func segmentArgs(plan *placing.Plan) []any {
+	n := len(plan.Rows)
+	c := newColumns(n, 8)
+	headers, bodies := make([][]byte, n), make([][]byte, n)
+	for i, r := range plan.Rows {
+		g := &r.Segment
+		c.set(i, int64(g.Partition), r.First, int64(g.Count), int64(r.At), int64(g.Expires), r.Before.Messages, r.Before.Bytes, r.Before.Created)
+		headers[i], bodies[i] = g.Header, g.Body
+	}
+	return c.args(headers, bodies)
 }
 
 // updateLogs writes logs, which are locked.

@@ -29,7 +29,7 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, schema string) (err error
 		return err
 	}
 	if server < oldest {
-		return core.Errorf(core.CodeFormat, op, "PostgreSQL 14 or newer is needed, the server is %d", server/10_000)
+		return core.Errorf(core.CodeUnavailable, op, "PostgreSQL 14 or newer is needed, the server is %d", server/10_000)
 	}
 	unlock, err := lockSchema(ctx, cfg, schema)
 	if err != nil {

@@ -19,6 +19,8 @@ const (
 	announceEvery = 5 * time.Millisecond
 	// hearWithin is how long the first notification of our own may take; where none comes, a pooler stands between.
 	hearWithin = 5 * time.Second
+	// heardFor is how long another gateway is taken to be there after a notification of it came. Each sends one every lookEvery.
+	heardFor = 3 * lookEvery
 	// relistenAfter to relistenAtMost is how long a broken connection waits before it is made again.
 	relistenAfter, relistenAtMost = 100 * time.Millisecond, 5 * time.Second
 )
@@ -61,6 +63,9 @@ func (s *Store) announce(ctx context.Context) {
 		case <-s.announcing:
 		}
 		pause.Reset(announceEvery)
+		if s.alone() {
+			continue
+		}
 		try, cancel := context.WithTimeout(ctx, hearWithin)
 		var err error
 		if conn == nil {
@@ -81,6 +86,28 @@ func (s *Store) announce(ctx context.Context) {
 			s.committed() // once more
 		}
 	}
+}
+
+// hear notes that another gateway is there. One that was not is told of this one, so that it notifies too.
+func (s *Store) hear() {
+	alone := s.alone()
+	s.heard.Store(int64(s.mono.Now()))
+	if alone {
+		s.committed()
+	}
+}
+
+// alone reports whether no other gateway was heard for long, so that none need be notified. One that cannot be heard looks by itself; who
+// does not listen cannot tell.
+func (s *Store) alone() bool {
+	heard := core.Time(s.heard.Load())
+	return s.listening.Load() && (heard == 0 || s.mono.Now() > heard.Add(heardFor))
+}
+
+// tell has other gateways know that this one is there.
+func (s *Store) tell(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", channel(s.opts.Schema), s.gateway.String())
+	return err
 }
 
 // ownConnection makes a connection beside the pool.
@@ -145,13 +172,16 @@ func (s *Store) listen(ctx context.Context, f, heard func()) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	defer func() {
+		s.listening.Store(false)
+		_ = conn.Close(context.WithoutCancel(ctx))
+	}()
 	if _, err := conn.Exec(start, "LISTEN "+channel(s.opts.Schema)); err != nil {
 		return err
 	}
 	own := s.gateway.String()
 	// Behind a pooler a notification comes to whoever has the server's connection at that moment: by another one we find out.
-	if _, err := s.pool.Exec(start, "SELECT pg_notify($1, $2)", channel(s.opts.Schema), own); err != nil {
+	if err := s.tell(start); err != nil {
 		return err
 	}
 	n, err := conn.WaitForNotification(start)
@@ -161,10 +191,12 @@ func (s *Store) listen(ctx context.Context, f, heard func()) error {
 		}
 		return err
 	}
+	s.listening.Store(true)
 	heard()
 	f() // what came before we listened
 	for {
 		if n != nil && n.Payload != own {
+			s.hear()
 			f()
 		}
 		if n, err = next(ctx, conn); err != nil {

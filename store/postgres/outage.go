@@ -25,7 +25,7 @@ func (o *outage) observe(err error) {
 		switch code = codeOf(err); code {
 		case core.CodeCanceled:
 			return // it says nothing of the database
-		case core.CodeUnavailable, core.CodeReadOnly, core.CodeFull, core.CodeUnknown:
+		case core.CodeUnavailable, core.CodeFull, core.CodeUnknown:
 			down = true
 		default: // it answers
 		}

@@ -72,7 +72,7 @@ func TestPlans(t *testing.T) {
 	for _, size := range []struct{ messages, partitions int }{{10, 1}, {many, 1}, {max(10, wide), wide}, {many, wide}} {
 		t.Run(fmt.Sprintf("%d messages, %d partitions", size.messages, size.partitions), func(t *testing.T) {
 			p := newPlans(t)
-			for _, table := range []string{"segments", "batches", "frontiers", "partition_logs", "partitions", "commits", "schedule", "sources", "records"} {
+			for _, table := range []string{"segments", "batches", "frontiers", "partition_logs", "partitions", "commits", "schedule", "sources", "records", "dead_letters"} {
 				p.exec("ALTER TABLE " + table + " SET (autovacuum_enabled = off)")
 			}
 			p.exec("ANALYZE")
@@ -249,6 +249,11 @@ func (p *planned) talk() {
 	_, err = s.Segments(ctx, p.p, 1, 10)
 	ok(err)
 	ok(s.DeleteSegments(ctx, now, refs, nil))
+	idle, err := s.CreatePartitions(ctx, now, []core.Partition{coretest.Partition(4, q.ID, "idle", now)})
+	ok(err)
+	gone, err := s.RemoveIdle(ctx, core.RemoveIdleParams{Queue: q.ID, Partitions: []core.PartitionKey{idle[0].Key}, Since: now + 1})
+	ok(err)
+	require.Len(p, gone, 1)
 	_, err = s.Record(ctx, "k", "n")
 	ok(err)
 	ok(s.PutRecord(ctx, "k", "n", nil, []byte("v")))
@@ -261,37 +266,46 @@ func (p *planned) talk() {
 func (p *planned) talkOfRows(s *postgres.Store, queue uuid.UUID, now core.Time) {
 	p.Helper()
 	row := core.RowKey{Partition: p.p, Group: "g"}
-	update := func(requests []core.RowRequest, change func(core.Tx) *core.ChangeSet) {
+	update := func(requests []core.RowRequest, change func(core.Tx) (*core.ChangeSet, error)) {
 		p.Helper()
-		_, err := s.Update(p.Context(), core.UpdateParams{Commit: uuid.New(), Now: now, Rows: requests}, func(tx core.Tx) (*core.ChangeSet, error) {
-			return change(tx), nil
-		})
+		_, err := s.Update(p.Context(), core.UpdateParams{Commit: uuid.New(), Now: now, Rows: requests}, change)
 		require.NoError(p, err)
 	}
 	batches := make([]core.Batch, 0, 100)
 	for i := range int64(100) {
 		batches = append(batches, core.Batch{ID: i + 1, First: i + 1, Last: i + 1, Pending: core.Runs{{First: i + 1, Last: i + 1}}, Exclusive: i == 0})
 	}
-	update([]core.RowRequest{{Key: row, Must: true}, {Key: core.RowKey{Partition: p.p, Group: "h"}}}, func(core.Tx) *core.ChangeSet {
+	update([]core.RowRequest{{Key: row, Must: true}, {Key: core.RowKey{Partition: p.p, Group: "h"}}}, func(core.Tx) (*core.ChangeSet, error) {
 		return &core.ChangeSet{
 			Rows: []core.RowChange{{Key: row, Move: true, Frontier: core.Frontier{Offset: 200}, Put: batches}}, Records: []core.Record{{Kind: "k", Name: "x", Value: []byte("v")}},
 			Register: []core.Registration{{Queue: queue, Group: "g"}}, Schedule: []core.ScheduledSegment{{Due: now, Segment: coretest.Segments(p.p, 900, 1, now)}},
 			FreeSources: []core.SourceKey{{Partition: p.p, SourceID: "1"}},
-		}
+		}, nil
 	})
 	due, err := s.Due(p.Context(), now, 10)
 	require.NoError(p, err)
-	update([]core.RowRequest{{Key: row, Must: true, Offsets: []int64{5}, Due: 3, Lease: uuid.New()}}, func(tx core.Tx) *core.ChangeSet {
+	update([]core.RowRequest{{Key: row, Must: true, Offsets: []int64{5}, Due: 3, Lease: uuid.New()}}, func(tx core.Tx) (*core.ChangeSet, error) {
 		seqs, err := tx.Scheduled([]int64{due[0].Seq})
-		require.NoError(p, err)
-		_, _, err = tx.DeadLetter(uuid.New())
-		require.NoError(p, err)
+		if err != nil {
+			return nil, err
+		}
+		if _, _, err = tx.DeadLetter(uuid.New()); err != nil {
+			return nil, err
+		}
 		return &core.ChangeSet{
 			Rows: []core.RowChange{{Key: row, Delete: []int64{1, 2}}}, Unschedule: seqs, Segments: []core.NewSegment{coretest.Segments(p.p, 901, 1, now)},
 			Unregister: []core.RegistrationKey{{Queue: queue, Group: "none"}}, DropDeadLetters: []uuid.UUID{uuid.New()}, Records: []core.Record{{Kind: "k", Name: "x"}},
-		}
+		}, nil
 	})
-	update([]core.RowRequest{{Key: row, Must: true}}, func(core.Tx) *core.ChangeSet {
-		return &core.ChangeSet{Rows: []core.RowChange{{Key: row, DeleteAll: true}}}
+	update([]core.RowRequest{{Key: row, Must: true}}, func(core.Tx) (*core.ChangeSet, error) {
+		return &core.ChangeSet{Rows: []core.RowChange{{Key: row, DeleteAll: true}}}, nil
 	})
+	// Once more with what is remembered by now.
+	few := core.RowChange{Key: row, Move: true, Frontier: core.Frontier{Offset: 200, NextBatch: 3}, Put: batches[:2]}
+	for range 2 {
+		update([]core.RowRequest{{Key: row, Must: true}}, func(core.Tx) (*core.ChangeSet, error) {
+			return &core.ChangeSet{Rows: []core.RowChange{few}}, nil
+		})
+		few.Delete, few.Put = []int64{1, 2}, nil
+	}
 }

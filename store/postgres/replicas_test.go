@@ -76,15 +76,21 @@ func TestRowsAreSkippedOrWaitedFor(t *testing.T) {
 	}
 	require.NoError(t, update(s[0], false, func(core.Tx) (*core.ChangeSet, error) { return put(core.Frontier{Offset: 1}), nil }))
 	waited := make(chan error)
-	require.NoError(t, update(s[0], false, func(core.Tx) (*core.ChangeSet, error) {
+	var saw core.Frontier
+	require.NoError(t, update(s[0], false, func(tx core.Tx) (*core.ChangeSet, error) {
+		if _, err := tx.Scheduled([]int64{0}); err != nil {
+			return nil, err // what is remembered does not do, so this one holds its locks
+		}
+		var seen *core.Row // in the run that counts
 		assert.NoError(t, update(s[1], false, func(tx core.Tx) (*core.ChangeSet, error) {
-			assert.Nil(t, tx.Row(held), "another replica holds it")
+			seen = tx.Row(held)
 			return nil, nil //nolint:nilnil // an empty change set
 		}))
+		assert.Nil(t, seen, "another replica holds it")
 		go func() {
 			waited <- update(s[1], true, func(tx core.Tx) (*core.ChangeSet, error) {
-				f := tx.Row(held).Frontier
-				assert.Equal(t, int64(2), f.Offset, "what the lock protects is read after the lock")
+				saw = tx.Row(held).Frontier
+				f := saw
 				f.Offset = 3
 				return put(f), nil
 			})
@@ -92,6 +98,7 @@ func TestRowsAreSkippedOrWaitedFor(t *testing.T) {
 		return put(core.Frontier{Offset: 2}), nil
 	}))
 	require.NoError(t, <-waited)
+	assert.Equal(t, int64(2), saw.Offset, "what the lock protects is read after the lock")
 	_, f, err := s[0].Batches(t.Context(), held)
 	require.NoError(t, err)
 	assert.Equal(t, int64(3), f.Offset)

@@ -10,9 +10,9 @@ import (
 )
 
 const selectRows = `SELECT f.partition, f.grp, f.moved, f."offset", f.retries, f.last_turn, f.next_batch, f.before_messages,
-	f.before_bytes, f.before_created, f.moved_at, ` + logColumns + `
+	f.before_bytes, f.before_created, f.moved_at, f.version, ` + logColumns + `
 	FROM unnest($1::bigint[], $2::bytea[]) AS k(partition, grp)
-	CROSS JOIN LATERAL (SELECT * FROM frontiers x WHERE x.partition = k.partition AND x.grp = k.grp OFFSET 0) f
+	CROSS JOIN LATERAL (SELECT x.*, x.xmin::text::bigint AS version FROM frontiers x WHERE x.partition = k.partition AND x.grp = k.grp OFFSET 0) f
 	CROSS JOIN LATERAL (SELECT * FROM partition_logs x WHERE x.partition = f.partition OFFSET 0) l`
 
 const batchColumns = `b.partition, b.grp, b.id, b.first, b.last, b.pending, b.state, b.attempts, b.turn, b.turn_at, b.redraw, b.lease,
@@ -48,7 +48,7 @@ const selectRest = `SELECT k.partition, k.grp, coalesce(r.until, 0), coalesce(r.
 
 // queueReads reads the rows that were asked for; those that were not locked are left out when the answers come.
 func (u *update) queueReads(b *pgx.Batch, requests []core.RowRequest) {
-	u.rows, u.batches = map[core.RowKey]*core.Row{}, map[core.RowKey][]core.Batch{}
+	u.rows, u.batches, u.read = map[core.RowKey]*core.Row{}, map[core.RowKey][]core.Batch{}, map[core.RowKey]*readRow{}
 	if len(requests) == 0 {
 		return
 	}
@@ -62,10 +62,11 @@ func (u *update) queueReads(b *pgx.Batch, requests []core.RowRequest) {
 	}
 	b.Queue(selectRows, k.partitions, k.groups).Query(func(r pgx.Rows) error {
 		return each(r, func(r pgx.Rows) error {
-			row := &core.Row{}
-			err := scanRow(r, row, logTargets(&row.Log)...)
+			row, version := &core.Row{}, int64(0)
+			err := scanRow(r, row, append([]any{&version}, logTargets(&row.Log)...)...)
 			if u.locked[row.Key] {
 				u.rows[row.Key] = row
+				u.read[row.Key] = &readRow{recalledRow: recalledRow{version: uint32(version), exists: row.Exists, frontier: row.Frontier}}
 			}
 			return err
 		})
@@ -103,6 +104,8 @@ func (u *update) load(requests []core.RowRequest, lockFirst []int64) (err error)
 		list := u.batches[r.Key]
 		slices.SortFunc(list, compareBatches)
 		row.Batches, row.Rest = core.SelectBatches(list, *r, row.Frontier, u.now)
+		read := u.read[r.Key]
+		read.batches, read.whole = list, len(list) <= fewBatches
 	}
 	err = u.loadMany(many)
 	u.batches = nil

@@ -41,6 +41,7 @@ type Store struct {
 	clock   *clock
 	outage  outage
 	cache   segments
+	recall  *recollection
 
 	// life is held for reading by every call and for writing by Close.
 	life   sync.RWMutex
@@ -50,6 +51,9 @@ type Store struct {
 	end        context.CancelFunc
 	background sync.WaitGroup
 	announcing chan struct{}
+	// heard is when another gateway last notified this one, in mono's time; listening tells that it would be heard.
+	heard     atomic.Int64
+	listening atomic.Bool
 
 	// oldest is a transaction that no commit from now on comes before.
 	oldest atomic.Int64
@@ -66,8 +70,8 @@ var (
 	_ core.Shared       = (*Store)(nil)
 )
 
-// Open connects to a database, makes or migrates the schema and returns the store. A database that cannot be reached is
-// CodeUnavailable, one that cannot be written CodeReadOnly, one that is older than PostgreSQL 14 or that a newer version
+// Open connects to a database, makes or migrates the schema and returns the store. A database that cannot be reached
+// or written, or is older than PostgreSQL 14, is CodeUnavailable; one that a newer version
 // migrated CodeFormat.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	const op = "open store"
@@ -97,6 +101,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s := &Store{
 		opts: o, pool: pool, gateway: uuid.New(), mono: o.Mono, clock: newClock(o.Mono, o.Logger), outage: outage{log: o.Logger, mono: o.Mono},
 		announcing: make(chan struct{}, 1), unknown: map[uuid.UUID]int64{},
+		recall: newRecollection(o.Mono),
 	}
 	s.living, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.lookAround(ctx); err != nil {

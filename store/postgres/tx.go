@@ -52,6 +52,9 @@ func (u *update) Log(p core.PartitionKey) (core.LogState, bool) {
 // Catalog implements core.Tx.
 func (u *update) Catalog() int64 { return u.catalog }
 
+// Recalled implements core.TxEntries.
+func (*update) Recalled() bool { return false }
+
 // Scheduled implements core.Tx.
 func (u *update) Scheduled(seqs []int64) ([]int64, error) {
 	there := make(map[int64]bool, len(seqs))

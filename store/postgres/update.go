@@ -23,6 +23,9 @@ func (s *Store) Update(ctx context.Context, p core.UpdateParams, fn func(core.Tx
 	}
 	defer s.life.RUnlock()
 	requests := mergeRequests(p.Rows)
+	if err = s.updateRecalled(ctx, &p, requests, fn); !errors.Is(err, errRecall) {
+		return nil, err
+	}
 	var lockFirst []int64
 	var refused error
 	var u *update
@@ -31,7 +34,7 @@ func (s *Store) Update(ctx context.Context, p core.UpdateParams, fn func(core.Tx
 		u = &update{s: s, now: p.Now}
 		u.queueLocks(b, requests)
 		u.queueReads(b, requests)
-		queueCatalog(b, &u.catalog)
+		b.Queue(selectCommit).QueryRow(func(r pgx.Row) error { return r.Scan(&u.catalog, &u.xid) })
 	}
 	t.run = func(ctx context.Context, tx session, t *transaction) error {
 		u.tx, u.ctx = tx, ctx
@@ -64,10 +67,44 @@ func (s *Store) Update(ctx context.Context, p core.UpdateParams, fn func(core.Tx
 	if err != nil {
 		return nil, err
 	}
+	u.keep()
+	return out, nil
+}
+
+// selectCommit comes after the locks, which have given the transaction its number; a commit without locks has none yet.
+const selectCommit = "SELECT version, pg_current_xact_id_if_assigned()::text::bigint FROM catalog"
+
+// keep remembers what a commit, or one that had nothing to write, read and wrote.
+func (u *update) keep() {
+	s := u.s
+	m := s.recall
 	if u.plan != nil {
+		s.keepPlanned(u.plan, u.appended)
 		s.cache.appended(u.plan)
 	}
-	return out, nil
+	if len(u.purged) > 0 {
+		m.forget(u.seen...)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.catalog = u.catalog
+	for key, read := range u.read {
+		m.readLog(key.Partition, u.logs[key.Partition])
+		if !read.whole {
+			delete(m.rows, key)
+			continue
+		}
+		row, before := read.recalledRow, read.version
+		if ch := u.changes[key]; ch != nil {
+			if u.xid == nil || ch.reset {
+				delete(m.rows, key)
+				continue
+			}
+			row = recalledRow{version: uint32(*u.xid), exists: ch.move, frontier: ch.frontier, batches: ch.apply(row.batches)} //nolint:gosec // rows are stamped with the low half
+		}
+		m.keepRow(key, row, before)
+	}
 }
 
 // mergeRequests makes one request of several for the same row, and sorts them by key: the order of all locks.
@@ -102,6 +139,12 @@ type update struct {
 	now core.Time
 
 	catalog int64
+	// xid is the number of the transaction, nil where it has none.
+	xid *int64
+	// read are the rows as they were read, changes what is done to them, and appended the logs before that.
+	read     map[core.RowKey]*readRow
+	changes  map[core.RowKey]*rowChange
+	appended logs
 
 	asked  map[core.RowKey]bool
 	locked map[core.RowKey]bool
@@ -113,6 +156,13 @@ type update struct {
 	seen   []int64
 	plan   *placing.Plan
 	purged []core.RowKey
+}
+
+// readRow is a row as it was read; whole tells that all its batches are there.
+type readRow struct {
+	recalledRow
+
+	whole bool
 }
 
 // keyArrays returns the keys of requests as arrays for unnest.
@@ -203,13 +253,26 @@ func (u *update) write(c *core.ChangeSet, b *pgx.Batch) ([]core.Placed, error) {
 		}
 	}
 	plan := placing.New(u.now, c.Segments, placed, found.of, purged)
-	u.seen, u.plan = planned(plan), plan
+	u.seen, u.plan, u.appended = planned(plan), plan, found
+	u.changes = make(map[core.RowKey]*rowChange, len(changes))
+	for _, ch := range changes {
+		if read := u.read[ch.key]; !ch.move && !ch.reset {
+			ch.move, ch.frontier = read.exists, read.frontier
+		}
+		u.changes[ch.key] = ch
+	}
 	queuePurge(b, u.now, purged)
 	queueRemovals(b, c)
-	queueRows(b, changes)
+	queueRows(b, changes, u.exist)
 	queueAppend(b, plan)
 	queueAdditions(b, u.now, c)
 	return placed, nil
+}
+
+// exist reports whether a batch may be stored: it was read, or not all were.
+func (u *update) exist(key core.RowKey, id int64) bool {
+	read := u.read[key]
+	return read == nil || !read.whole || slices.ContainsFunc(read.batches, func(b core.Batch) bool { return b.ID == id })
 }
 
 // changed returns what other gateways should know of a change set.

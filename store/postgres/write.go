@@ -21,9 +21,11 @@ type rowChange struct {
 	key core.RowKey
 	// clear deletes all batches, reset makes the frontier as if there had been none, move writes it.
 	clear, reset, move bool
-	frontier           core.Frontier
-	deletes            map[int64]bool
-	puts               map[int64]core.Batch
+	// still tells that the frontier is written as it was.
+	still    bool
+	frontier core.Frontier
+	deletes  map[int64]bool
+	puts     map[int64]core.Batch
 }
 
 // compose makes one change of all changes of a row.
@@ -73,12 +75,17 @@ func (r *rowChange) take(in *core.RowChange) {
 	}
 }
 
-// queueRows queues what changes rows: deletes, then frontiers, then batches, those that end an exclusive lease first.
-func queueRows(b *pgx.Batch, changes []*rowChange) {
+// queueRows queues what changes rows: deletes, then frontiers, then batches, those that end an exclusive lease first. exist reports
+// whether a batch is stored already, as far as is known. Every change of a row writes its frontier, whose version others go by.
+func queueRows(b *pgx.Batch, changes []*rowChange, exist func(core.RowKey, int64) bool) {
+	queueFrontiers(b, changes)
+	queueBatches(b, changes, exist)
+}
+
+func queueBatches(b *pgx.Batch, changes []*rowChange, exist func(core.RowKey, int64) bool) {
 	var cleared, deleted keys
 	var ids []int64
-	var plain, exclusive batchArrays
-	var moved []*rowChange
+	var plain, fresh, exclusive batchArrays
 	for _, r := range changes {
 		if r.clear {
 			cleared.add(r.key)
@@ -88,14 +95,14 @@ func queueRows(b *pgx.Batch, changes []*rowChange) {
 				ids = append(ids, id)
 			}
 		}
-		if r.move || r.reset {
-			moved = append(moved, r)
-		}
 		for _, batch := range r.puts {
-			if batch.Exclusive && batch.State == core.BatchLeased {
-				exclusive.add(r.key, &batch)
-			} else {
+			switch {
+			case exist(r.key, batch.ID) && (!batch.Exclusive || batch.State != core.BatchLeased):
 				plain.add(r.key, &batch)
+			case exist(r.key, batch.ID):
+				exclusive.add(r.key, &batch)
+			default:
+				fresh.add(r.key, &batch)
 			}
 		}
 	}
@@ -108,9 +115,9 @@ func queueRows(b *pgx.Batch, changes []*rowChange) {
 			(SELECT ctid FROM batches y WHERE y.partition = k.partition AND y.grp = k.grp AND y.id = k.id OFFSET 0) AS y(place)
 			WHERE b.ctid = y.place`, deleted.partitions, deleted.groups, ids)
 	}
-	queueFrontiers(b, moved)
-	plain.queue(b)
-	exclusive.queue(b)
+	plain.queue(b, upsertBatches)
+	exclusive.queue(b, upsertBatches)
+	fresh.queue(b, insertBatches)
 }
 
 // keys are row keys as arrays for unnest.
@@ -124,25 +131,30 @@ func (k *keys) add(key core.RowKey) {
 	k.groups = append(k.groups, []byte(key.Group))
 }
 
-func queueFrontiers(b *pgx.Batch, moved []*rowChange) {
-	if len(moved) == 0 {
+func queueFrontiers(b *pgx.Batch, changes []*rowChange) {
+	if len(changes) == 0 {
 		return
-	}
-	var k keys
-	c := newColumns(len(moved), 8)
-	exists := make([]bool, len(moved))
-	for i, r := range moved {
-		k.add(r.key)
-		f := &r.frontier
-		exists[i] = r.move
-		c.set(i, f.Offset, int64(f.Retries), int64(f.LastTurn), f.NextBatch, f.Before.Messages, f.Before.Bytes, f.Before.Created, int64(f.MovedAt)) //nolint:gosec // all 64 bits, read back alike
 	}
 	b.Queue(`UPDATE frontiers f SET moved = x.moved, "offset" = x.o, retries = x.r, last_turn = x.t, next_batch = x.n, before_messages = x.bm,
 		before_bytes = x.bb, before_created = x.bc, moved_at = x.at FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
 		$5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::boolean[])
 		AS x(o, r, t, n, bm, bb, bc, at, partition, grp, moved) CROSS JOIN LATERAL
 		(SELECT ctid FROM frontiers y WHERE y.partition = x.partition AND y.grp = x.grp OFFSET 0) AS y(place) WHERE f.ctid = y.place`,
-		c.args(k.partitions, k.groups, exists)...)
+		frontierArgs(changes)...)
+}
+
+// frontierArgs returns frontiers as arrays for unnest, with their keys.
+func frontierArgs(changes []*rowChange) []any {
+	var k keys
+	c := newColumns(len(changes), 8)
+	exists := make([]bool, len(changes))
+	for i, r := range changes {
+		k.add(r.key)
+		f := &r.frontier
+		exists[i] = r.move
+		c.set(i, f.Offset, int64(f.Retries), int64(f.LastTurn), f.NextBatch, f.Before.Messages, f.Before.Bytes, f.Before.Created, int64(f.MovedAt)) //nolint:gosec // all 64 bits, read back alike
+	}
+	return c.args(k.partitions, k.groups, exists)
 }
 
 // batchArrays are batches as arrays for unnest.
@@ -168,11 +180,13 @@ func (a *batchArrays) add(key core.RowKey, b *core.Batch) {
 	a.redraw, a.exclusive = append(a.redraw, b.Redraw), append(a.exclusive, b.Exclusive)
 }
 
-const upsertBatches = `INSERT INTO batches (id, first, last, state, attempts, turn, turn_at, protocol, until, held_messages, held_bytes,
+const insertBatches = `INSERT INTO batches (id, first, last, state, attempts, turn, turn_at, protocol, until, held_messages, held_bytes,
 	held_created, covered_messages, covered_bytes, covered_created, served, partition, grp, pending, lease, redraw, exclusive)
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
 	$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[],
-	$18::bytea[], $19::bytea[], $20::uuid[], $21::boolean[], $22::boolean[])
+	$18::bytea[], $19::bytea[], $20::uuid[], $21::boolean[], $22::boolean[])`
+
+const upsertBatches = insertBatches + `
 	ON CONFLICT (partition, grp, id) DO UPDATE SET first = excluded.first, last = excluded.last, pending = excluded.pending,
 	state = excluded.state, attempts = excluded.attempts, turn = excluded.turn, turn_at = excluded.turn_at, redraw = excluded.redraw,
 	lease = excluded.lease, exclusive = excluded.exclusive, protocol = excluded.protocol, until = excluded.until,
@@ -180,7 +194,7 @@ const upsertBatches = `INSERT INTO batches (id, first, last, state, attempts, tu
 	covered_messages = excluded.covered_messages, covered_bytes = excluded.covered_bytes, covered_created = excluded.covered_created,
 	served = excluded.served`
 
-func (a *batchArrays) queue(b *pgx.Batch) {
+func (a *batchArrays) queue(b *pgx.Batch, statement string) {
 	if len(a.pending) == 0 {
 		return
 	}
@@ -188,7 +202,7 @@ func (a *batchArrays) queue(b *pgx.Batch) {
 	for _, numbers := range a.numbers {
 		args = append(args, numbers)
 	}
-	b.Queue(upsertBatches, append(args, a.partitions, a.groups, a.pending, a.leases, a.redraw, a.exclusive)...)
+	b.Queue(statement, append(args, a.partitions, a.groups, a.pending, a.leases, a.redraw, a.exclusive)...)
 }
 
 // queuePurge empties partitions: their segments, the state of all groups, their schedule and source ids. The logs are

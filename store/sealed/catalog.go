@@ -2,6 +2,8 @@ package sealed
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -95,17 +97,48 @@ func (s *store) forget(id uuid.UUID) {
 	if k == nil {
 		return
 	}
-	s.gone = append(s.gone, k.partitions...)
+	s.outlive(k.partitions)
+	if k.encrypted {
+		s.encrypted.Add(-1)
+	}
+	delete(s.queues, id)
+}
+
+// outlive remembers partitions that are gone for a while.
+func (s *store) outlive(keys []core.PartitionKey) {
+	s.gone = append(s.gone, keys...)
 	if over := len(s.gone) - maxGone; over > maxGone {
 		for _, key := range s.gone[:over] {
 			delete(s.partitions, key)
 		}
 		s.gone = append([]core.PartitionKey(nil), s.gone[over:]...)
 	}
-	if k.encrypted {
-		s.encrypted.Add(-1)
+}
+
+// forgetPartitions drops partitions that were removed from queues that stay.
+func (s *store) forgetPartitions(keys []core.PartitionKey) {
+	if len(keys) == 0 {
+		return
 	}
-	delete(s.queues, id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone, from := map[core.PartitionKey]bool{}, map[*known]bool{}
+	for _, key := range keys {
+		if k := s.queues[s.partitions[key]]; k != nil {
+			gone[key], from[k] = true, true
+		}
+	}
+	for k := range from {
+		k.partitions = slices.DeleteFunc(k.partitions, func(key core.PartitionKey) bool { return gone[key] })
+	}
+	s.outlive(slices.Collect(maps.Keys(gone)))
+}
+
+// RemoveIdle implements core.Idler.
+func (s *store) RemoveIdle(ctx context.Context, p core.RemoveIdleParams) ([]core.PartitionKey, error) {
+	gone, err := s.Store.RemoveIdle(ctx, p)
+	s.forgetPartitions(gone)
+	return gone, err
 }
 
 // Queues implements core.Catalog.

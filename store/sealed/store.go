@@ -162,6 +162,7 @@ type sharedStore struct {
 func (s *sharedStore) Follow(ctx context.Context, since string) (core.Followed, error) {
 	f, err := s.Shared.Follow(ctx, since)
 	s.s.learnPartitions(f.Logs)
+	s.s.forgetPartitions(f.Gone)
 	return f, err
 }
 

@@ -117,7 +117,7 @@ func (s *state) newPartitions(now core.Time, q *queue, want []core.Partition) []
 		name  string
 	}
 	var made []*partition
-	planned, ordinals := map[name]bool{}, map[uuid.UUID]int{}
+	planned, ordinals := map[name]bool{}, map[uuid.UUID]int32{}
 	for _, p := range want {
 		of := q
 		if of == nil {
@@ -129,7 +129,10 @@ func (s *state) newPartitions(now core.Time, q *queue, want []core.Partition) []
 		planned[name{of.ID, p.Name}] = true
 		p.Queue, p.CreatedAt = of.ID, cmp.Or(p.CreatedAt, now)
 		p.Key = s.lastKey + 1 + core.PartitionKey(len(made))
-		p.Ordinal = int32(len(of.partitions) + ordinals[of.ID]) //nolint:gosec // far below 2^31
+		if n := len(of.partitions); n > 0 && ordinals[of.ID] == 0 {
+			ordinals[of.ID] = of.partitions[n-1].Ordinal + 1
+		}
+		p.Ordinal = ordinals[of.ID]
 		ordinals[of.ID]++
 		made = append(made, newPartition(p))
 	}
@@ -276,17 +279,8 @@ func (q *queue) delete(db *database, rows []int64) error {
 	if err := deleteSegmentRows(db, rows); err != nil {
 		return err
 	}
-	for _, p := range q.partitions {
-		for _, query := range []string{
-			"DELETE FROM batches WHERE frontier IN (SELECT id FROM frontiers WHERE partition = ?)",
-			"DELETE FROM frontiers WHERE partition = ?", "DELETE FROM sources WHERE partition = ?",
-			"DELETE FROM schedule WHERE partition = ?", "DELETE FROM segment_blocks WHERE partition = ?",
-			"DELETE FROM partition_logs WHERE partition = ?", "DELETE FROM partitions WHERE key = ?",
-		} {
-			if err := db.exec(query, int64(p.Key)); err != nil {
-				return err
-			}
-		}
+	if err := deletePartitions(db, q.partitions); err != nil {
+		return err
 	}
 	for _, query := range []string{
 		"DELETE FROM dead_letters WHERE queue = ?", "DELETE FROM registrations WHERE queue = ?", "DELETE FROM queues WHERE id = ?",
@@ -298,8 +292,26 @@ func (q *queue) delete(db *database, rows []int64) error {
 	return nil
 }
 
-func (s *state) forget(q *queue, rows []int64) {
-	for _, p := range q.partitions {
+// deletePartitions deletes what the file holds of partitions, their segments aside.
+func deletePartitions(db *database, list []*partition) error {
+	for _, p := range list {
+		for _, query := range []string{
+			"DELETE FROM batches WHERE frontier IN (SELECT id FROM frontiers WHERE partition = ?)",
+			"DELETE FROM frontiers WHERE partition = ?", "DELETE FROM sources WHERE partition = ?",
+			"DELETE FROM schedule WHERE partition = ?", "DELETE FROM segment_blocks WHERE partition = ?",
+			"DELETE FROM partition_logs WHERE partition = ?", "DELETE FROM partitions WHERE key = ?",
+		} {
+			if err := db.exec(query, int64(p.Key)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// forgetPartitions drops what memory holds of partitions, the lists of their queues aside.
+func (s *state) forgetPartitions(list []*partition) {
+	for _, p := range list {
 		for _, r := range p.rows {
 			s.resolve.set(r, 0)
 		}
@@ -307,6 +319,10 @@ func (s *state) forget(q *queue, rows []int64) {
 		delete(s.partitions, p.Key)
 		delete(s.dirty, p)
 	}
+}
+
+func (s *state) forget(q *queue, rows []int64) {
+	s.forgetPartitions(q.partitions)
 	s.cache.remove(rows)
 	s.scheduled.forget(q)
 	delete(s.names, q.Name)

@@ -164,6 +164,9 @@ func (t *tx) Prefetch(ranges []core.HeadersParams) ([][]core.SegmentHeader, erro
 // Catalog implements core.Tx. Nobody shares the store.
 func (t *tx) Catalog() int64 { return 0 }
 
+// Recalled implements core.TxEntries.
+func (*tx) Recalled() bool { return false }
+
 // Scheduled implements core.Tx.
 func (t *tx) Scheduled(seqs []int64) ([]int64, error) {
 	list, err := json.Marshal(seqs)
