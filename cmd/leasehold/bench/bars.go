@@ -3,8 +3,10 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,25 +14,41 @@ import (
 
 // barsCmd measures everything that the embedded store is held to, each on a server and a store of its own.
 type barsCmd struct {
-	Only    string        `help:"Measure only the bars whose name has this in it." placeholder:"TEXT"`
-	Runs    int           `default:"5" help:"Rounds, of which the medians are shown."`
-	Seconds float64       `default:"3" help:"Length of each measurement."`
-	Warmup  time.Duration `default:"2s" help:"Unmeasured time before the first round of a load."`
-	Backlog int           `default:"1000000" help:"Messages of the large backlogs."`
-	Binary  string        `help:"Program to start instead of this one." placeholder:"FILE" type:"path"`
-	Scratch string        `help:"Folder for scratch files, on the disk to be measured. Default: the system's." placeholder:"DIR" type:"path"`
-	JSON    bool          `name:"json" help:"Write the results as a list of JSON objects; the table then goes to standard error."`
+	Store    string        `help:"PostgreSQL to measure in place of the embedded store." placeholder:"URL"`
+	Original string        `help:"Program of the original Querator to compare with (conformance/originals/querator); the lines have 'original' in their names." placeholder:"FILE" type:"path"`
+	Only     string        `help:"Measure only the bars whose name has this in it." placeholder:"TEXT"`
+	Runs     int           `default:"5" help:"Rounds, of which the medians are shown."`
+	Seconds  float64       `default:"3" help:"Length of each measurement."`
+	Warmup   time.Duration `default:"2s" help:"Unmeasured time before the first round of a load."`
+	Backlog  int           `default:"1000000" help:"Messages of the large backlogs."`
+	Binary   string        `help:"Program to start instead of this one." placeholder:"FILE" type:"path"`
+	Scratch  string        `help:"Folder for scratch files, on the disk to be measured. Default: the system's." placeholder:"DIR" type:"path"`
+	JSON     bool          `name:"json" help:"Write the results as a list of JSON objects; the table then goes to standard error."`
 }
 
-// bar is a figure that the embedded store is held to.
+// bar is a figure that a store is held to.
 type bar struct {
 	name string
 	// limit is the first bar: the least that is enough, or with atMost the most.
 	limit  float64
 	atMost bool
-	// load is measured together with the others that have one, else measure is called.
+	// scaled is a limit in messages per second that was set on a machine on which the HTTP floor of
+	// push:1x32 did floorThen: a slower machine is held to less.
+	scaled bool
+	// of is what load has to be measured with, value what is held to the limit; without them
+	// measure is called.
+	of      *setting
 	load    string
+	value   func(*result) float64
 	measure func(ctx context.Context, log io.Writer) (float64, error)
+}
+
+// setting is how some loads are measured, all on one server.
+type setting struct {
+	protocol string
+	change   func(*runCmd)
+	// start starts what else is needed, and returns what ends it; nil for nothing.
+	start func(context.Context, *runCmd) (stop func() error, err error)
 }
 
 // barResult is a bar's line of the report.
@@ -42,54 +60,35 @@ type barResult struct {
 	Reached  bool    `json:"reached"`
 }
 
-// firstBars is the least ratio to the HTTP floor per load.
-var firstBars = map[string]float64{"push:1x32": .40, "push:1x256": .55, "push:100x8": .50, "settle:100x8": .35, "settle:1x32": .30}
-
 // bars are what is measured, in order.
 func (b *barsCmd) bars() []bar {
-	var list []bar
-	for _, l := range []string{"push:1x32", "push:1x256", "push:100x8", "settle:100x8", "settle:1x32"} {
-		list = append(list, bar{name: l + ", of the HTTP floor", limit: firstBars[l], load: l})
+	list := b.embedded()
+	if b.Store != "" {
+		list = b.postgres()
 	}
-	list = append(list, bar{name: "bytes written per message, push:1x32", limit: 2000, atMost: true, load: "push:1x32"})
-	for _, l := range []string{"both:100x8", "both:1x32"} {
-		list = append(list, bar{
-			name: fmt.Sprintf("CPU with a backlog of %d, of 10000, %s", b.Backlog, l), limit: 1.3, atMost: true,
-			measure: b.pair("queen", l, cpuOf, func(r *runCmd) { r.Backlog = 10_000 }, func(r *runCmd) { r.Backlog = b.Backlog }),
-		})
+	if b.Original != "" {
+		list = append(list, b.original()...)
 	}
-	for _, l := range []string{"push:1x32", "settle:1x32"} {
-		single := func(r *runCmd) { r.Backlog, r.FillBatch, r.Partitions = b.Backlog/10, 1, 1 }
-		list = append(list, bar{
-			name: fmt.Sprintf("CPU with %d partitions, of 1, %s", b.Backlog/10, l), limit: 2, atMost: true,
-			measure: b.pair("queen", l, cpuOf, single, func(r *runCmd) { single(r); r.Partitions = b.Backlog / 10 }),
-		})
-	}
-	return append(
-		list,
-		bar{
-			name: "1000 queues, of 1, both:1x32", limit: .5,
-			measure: b.pair("querator", "both:1x32", rateOf, func(*runCmd) {}, func(r *runCmd) { r.Queues = 1000 }),
-		},
-		bar{
-			name: "a delay of 5 s on every message, of none, push:100x8", limit: .3,
-			measure: b.pair("cfqueues", "push:100x8", rateOf, func(*runCmd) {}, func(r *runCmd) { r.Delay = 5 }),
-		},
-		bar{name: "bytes of memory per waiting message", limit: 40, atMost: true, measure: b.memory},
-		bar{name: "rows per message when all deliveries fail", limit: 1. / 8, atMost: true, measure: b.rows},
-	)
+	return list
 }
 
-func cpuOf(r *result) float64  { return r.CPU }
-func rateOf(r *result) float64 { return r.PerSecond }
+func cpuOf(r *result) float64   { return r.CPU }
+func rateOf(r *result) float64  { return r.PerSecond }
+func ratioOf(r *result) float64 { return r.Ratio }
 
 // load is the command that measures loads on a server of its own.
 func (b *barsCmd) load(protocol string, loads ...string) *runCmd {
 	return &runCmd{
-		Protocol: protocol, Spawn: true, Binary: b.Binary, Loads: loads, Runs: b.Runs, Seconds: b.Seconds, Warmup: b.Warmup,
-		Payload: 100, Queues: 1, Groups: 1, FillBatch: 100, Encoding: "json", Account: "bench", Scratch: b.Scratch,
+		Protocol: protocol, Spawn: true, Store: b.Store, Binary: b.Binary, Loads: loads, Runs: b.Runs, Seconds: b.Seconds, Warmup: b.Warmup,
+		Payload: 100, Queues: 1, Groups: 1, FillBatch: 100, Encoding: "json", Driver: driverAuto, Gateways: 1, Account: "bench", Scratch: b.Scratch,
 	}
 }
+
+// A pair has two servers for each of its values, so its runs are shorter than those of a load.
+const (
+	pairShare  = 2. / 3
+	pairWarmup = time.Second
+)
 
 // pair measures a load in two settings in turns and returns the median of what the second showed, of the first.
 func (b *barsCmd) pair(protocol, load string, value func(*result) float64, base, changed func(*runCmd)) func(context.Context, io.Writer) (float64, error) {
@@ -100,7 +99,7 @@ func (b *barsCmd) pair(protocol, load string, value func(*result) float64, base,
 			for k := range v {
 				at := (i + k) % 2 // which of the two comes first changes
 				r := b.load(protocol, load)
-				r.Runs = 1
+				r.Runs, r.Seconds, r.Warmup = 1, b.Seconds*pairShare, min(b.Warmup, pairWarmup)
 				if base(r); at == 1 {
 					changed(r)
 				}
@@ -139,40 +138,95 @@ func (b *barsCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if b.Runs < 1 || b.Seconds <= 0 || b.Backlog < 1000 {
 		return usagef("want at least 1 run, some time, and a backlog of 1000 messages")
 	}
-	var list []bar
-	var loads []string
-	for _, x := range b.bars() {
-		if !strings.Contains(x.name, b.Only) {
-			continue
-		}
-		if list = append(list, x); x.load != "" && !strings.Contains(strings.Join(loads, " ")+" ", x.load+" ") {
-			loads = append(loads, x.load)
-		}
+	if b.Store != "" && !strings.HasPrefix(b.Store, "postgres") {
+		return usagef("--store: want the URL of a PostgreSQL, or nothing for the embedded store")
 	}
+	list := slices.DeleteFunc(b.bars(), func(x bar) bool { return !strings.Contains(x.name, b.Only) })
 	if len(list) == 0 {
 		return usagef("--only: no bar has %q in its name", b.Only)
 	}
-	floors := map[string]*result{}
-	if len(loads) > 0 {
-		r := b.load("queen", loads...)
-		r.Floors = true
-		results, err := r.results(ctx, stderr)
-		if err != nil {
-			return err
-		}
-		for i := range results {
-			floors[results[i].Load] = &results[i]
-		}
+	measured, err := b.loads(ctx, list, stderr)
+	if err != nil {
+		return err
 	}
 	out := make([]barResult, len(list))
 	for i, x := range list {
-		v, err := x.value(ctx, stderr, floors[x.load])
-		if err != nil {
-			return fmt.Errorf("%s: %w", x.name, err)
+		var v float64
+		if x.measure != nil {
+			_, _ = fmt.Fprintf(stderr, "measure %s\n", x.name)
+			if v, err = x.measure(ctx, stderr); err != nil {
+				return fmt.Errorf("%s: %w", x.name, err)
+			}
+		} else {
+			v = x.value(measured[x.of][x.load])
+		}
+		if x.scaled {
+			x.limit *= scale(measured)
 		}
 		out[i] = barResult{Bar: x.name, Measured: v, Limit: x.limit, AtMost: x.atMost, Reached: x.reached(v)}
 	}
 	return reportBars(out, b.JSON, stdout, stderr)
+}
+
+// measuredLoads are results by setting and load.
+type measuredLoads map[*setting]map[string]*result
+
+// loads measures the loads that bars look at, each once, and writes their tables to log.
+func (b *barsCmd) loads(ctx context.Context, list []bar, log io.Writer) (measuredLoads, error) {
+	measured := measuredLoads{}
+	for _, x := range list {
+		if x.of == nil || measured[x.of] != nil {
+			continue
+		}
+		var names []string
+		for _, y := range list {
+			if y.of == x.of && !slices.Contains(names, y.load) {
+				names = append(names, y.load)
+			}
+		}
+		results, err := b.with(ctx, x.of, names, log)
+		if err != nil {
+			return nil, err
+		}
+		if err := table(results, log); err != nil {
+			return nil, err
+		}
+		measured[x.of] = map[string]*result{}
+		for i := range results {
+			measured[x.of][results[i].Load] = &results[i]
+		}
+	}
+	return measured, nil
+}
+
+// with measures loads in a setting.
+func (b *barsCmd) with(ctx context.Context, s *setting, names []string, log io.Writer) (results []result, err error) {
+	r := b.load(s.protocol, names...)
+	if s.start != nil {
+		stop, err := s.start(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
+	if s.change != nil {
+		s.change(r)
+	}
+	return r.results(ctx, log)
+}
+
+// floorThen is what a gin handler with JSON in and out did, in requests per second with 32
+// connections, on the machine on which the limits in messages per second were set.
+const floorThen = 47_000
+
+// scale is how much slower this machine is; 1 where it is not, or where nobody looked.
+func scale(measured measuredLoads) float64 {
+	for _, loads := range measured {
+		if r := loads["push:1x32"]; r != nil && r.FloorPerSecond > 0 {
+			return min(1, r.FloorPerSecond/floorThen)
+		}
+	}
+	return 1
 }
 
 func (x *bar) reached(v float64) bool {
@@ -180,19 +234,6 @@ func (x *bar) reached(v float64) bool {
 		return v <= x.limit
 	}
 	return v >= x.limit
-}
-
-// value measures a bar; that of a load is in r.
-func (x *bar) value(ctx context.Context, log io.Writer, r *result) (float64, error) {
-	switch {
-	case r == nil:
-		_, _ = fmt.Fprintf(log, "measure %s\n", x.name)
-		return x.measure(ctx, log)
-	case x.atMost:
-		return r.Written, nil
-	default:
-		return r.Ratio, nil
-	}
 }
 
 // reportBars writes the results; bars that are missed are an error.

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 )
 
@@ -17,16 +16,36 @@ const (
 	failurePause = 5 * time.Millisecond
 )
 
+// phase is what a client is doing.
+type phase int
+
+const (
+	phaseBegin  phase = iota // about to begin an operation
+	phaseDue                 // waits for the moment at which its operation is due
+	phaseAnswer              // waits for the answer to a push, a claim or a settlement
+	phaseSettle              // the same, to the settlement of what it claimed
+)
+
 // client is one connection with what it sends and what came of it.
 type client struct {
 	d       dialect
 	s       *spec
-	c       *conn
+	c       *conn  // for what it does outside of a run
+	pushes  bool   // it is a producer, else a consumer
 	lanes   []lane // the queues that it visits in turn
 	lane    int
 	build   builder
 	asked   int
 	settled int // messages for which no permit went back to the producers yet
+
+	// more says, in place of the end of a run, whether there is a push left to do, and prepares it.
+	more func() bool
+
+	index   int // of its connection
+	phase   phase
+	from    time.Time // since when the operation lasts
+	wakeAt  time.Time // when it wants to go on
+	claimed int       // messages that are being settled
 
 	latency  histogram
 	requests int64
@@ -54,205 +73,66 @@ func newClient(d dialect, s *spec, index, of int) *client {
 	return cl
 }
 
-// next is the lane to use now.
-func (cl *client) next() *lane {
-	l := &cl.lanes[cl.lane]
+// newProducer makes a client that pushes.
+func newProducer(d dialect, s *spec, index, of int) *client {
+	cl := newClient(d, s, index, of)
+	cl.pushes = true
+	return cl
+}
+
+// current is the lane of the operation under way, or of the next one.
+func (cl *client) current() *lane { return &cl.lanes[cl.lane] }
+
+// turn goes to the next lane.
+func (cl *client) turn() {
 	if cl.lane++; cl.lane == len(cl.lanes) {
 		cl.lane = 0
 	}
-	return l
 }
 
 // reset forgets the results of the last run.
 func (cl *client) reset() {
 	cl.latency = histogram{}
 	cl.requests, cl.messages, cl.late, cl.empty, cl.failures, cl.failure = 0, 0, 0, 0, 0, nil
+	cl.phase = phaseBegin
 }
 
-// exchange sends a request and looks at the answer, now and then in full.
-func (cl *client) exchange(op operation, request []byte, n int) error {
-	status, answer, err := cl.c.do(request)
-	if err != nil {
-		return err
+// check looks at an answer, now and then in full.
+func (cl *client) check(op operation, r reply, n int) error {
+	if r.err != nil {
+		return r.err
 	}
-	if cl.asked++; cl.asked%checkEvery == 1 || status >= 300 {
-		return cl.d.check(op, status, answer, n)
+	if cl.asked++; cl.asked%checkEvery == 1 || r.status >= 300 {
+		return cl.d.check(op, r.status, r.body, n)
 	}
 	return nil
 }
 
-// pushOnce pushes one batch.
-func (cl *client) pushOnce() (int, error) {
-	return cl.s.batch, cl.exchange(opPush, cl.next().push.next(), cl.s.batch)
+// request is what the operation begins with.
+func (cl *client) request() []byte {
+	if cl.pushes {
+		return cl.current().push.next()
+	}
+	return cl.current().claim
 }
 
-// settleOnce claims one batch and settles it.
-func (cl *client) settleOnce() (int, error) {
-	l := cl.next()
-	status, answer, err := cl.c.do(l.claim)
-	if err != nil {
-		return 0, err
-	}
-	request, n, err := cl.d.settle(&cl.build, l.s, status, answer)
-	if n == 0 || err != nil {
-		return 0, err
-	}
-	return n, cl.exchange(opSettle, request, n)
-}
-
-// drive is one timed run of some clients.
-type drive struct {
-	end     time.Time
-	stop    chan struct{} // closed at the end
-	arrival *arrivals     // nil for a closed loop
-	gate    *gate         // nil where producers and consumers do not meet
-
-	// left counts down the messages of a backlog; when none is left, the run
-	// is over before its end.
-	left atomic.Int64
-	dry  chan time.Time // receives that moment
-	over atomic.Bool
-}
-
-// settled takes n messages off the backlog.
-func (d *drive) settled(n int, now time.Time) {
-	if left := d.left.Add(-int64(n)); left <= 0 && left > -int64(n) {
-		d.over.Store(true)
-		d.dry <- now
-	}
-}
-
-// arrivals are the moments at which an open loop sends, whatever the server does.
-type arrivals struct {
-	start time.Time
-	every time.Duration
-	next  atomic.Int64
-}
-
-// wait sleeps until the next moment that is nobody else's and returns it. The
-// latency is counted from there, not from when a client was free to send: a
-// stalled server is charged with all that it kept waiting.
-func (a *arrivals) wait() time.Time {
-	at := a.start.Add(time.Duration(a.next.Add(1)-1) * a.every)
-	if d := time.Until(at); d > 0 {
-		time.Sleep(d)
-	}
-	return at
-}
-
-// gate couples producers and consumers, so that the queue between them stays
-// bounded and both sides run at the speed of the whole.
-type gate struct {
-	// permits are pushes that may begin.
-	permits chan struct{}
-	// pushed are batches that the consumers of a floor may pretend to claim;
-	// nil against a server, which makes them wait by itself.
-	pushed chan struct{}
-}
-
-// newGate lets producers be ahead by that many batches.
-func newGate(batches int, floor bool) *gate {
-	g := &gate{permits: make(chan struct{}, batches)}
-	for range batches {
-		g.permits <- struct{}{}
-	}
-	if floor {
-		g.pushed = make(chan struct{}, batches)
-	}
-	return g
-}
-
-// produce pushes until the run ends.
-func (cl *client) produce(d *drive) {
-	for {
-		if d.gate != nil {
-			select {
-			case <-d.gate.permits:
-			case <-d.stop:
-				return
-			}
-		}
-		if !cl.once(d, d.arrival, cl.pushOnce) {
-			return
-		}
-		if d.gate != nil && d.gate.pushed != nil {
-			select {
-			case d.gate.pushed <- struct{}{}:
-			default:
-			}
-		}
-	}
-}
-
-// consume claims and settles until the run ends.
-func (cl *client) consume(d *drive) {
-	arrival := d.arrival
-	if d.gate != nil {
-		arrival = nil
-	}
-	for {
-		if d.gate != nil && d.gate.pushed != nil {
-			select {
-			case <-d.gate.pushed:
-			case <-d.stop:
-				return
-			}
-		}
-		before := cl.messages
-		more := cl.once(d, arrival, cl.settleOnce)
-		if n := int(cl.messages - before); n > 0 {
-			d.settled(n, time.Now())
-		}
-		if !more {
-			return
-		}
-		if d.gate == nil {
-			continue
-		}
-		for cl.settled += int(cl.messages - before); cl.settled >= cl.s.batch; cl.settled -= cl.s.batch {
-			select {
-			case d.gate.permits <- struct{}{}:
-			default: // what a fill before the run left
-			}
-		}
-	}
-}
-
-// once does one operation and says whether there may be another. What ends
-// after the run does not count.
-func (cl *client) once(d *drive, arrival *arrivals, do func() (int, error)) bool {
-	var from time.Time
-	if arrival != nil {
-		from = arrival.wait()
-	} else {
-		from = time.Now()
-	}
-	if !from.Before(d.end) || d.over.Load() {
-		return false
-	}
-	n, err := do()
-	now := time.Now()
-	if err == nil && (!now.Before(d.end) || d.over.Load()) {
-		cl.late += int64(n)
-		return false
-	}
+// answered takes the reply to the last request in. It returns the next request of the
+// operation, or how many messages the operation was over and how it failed.
+func (cl *client) answered(r reply) (request []byte, messages int, err error) {
 	switch {
-	case err != nil:
-		if cl.failures++; cl.failure == nil {
-			cl.failure = err
-		}
-		time.Sleep(failurePause)
-	case n == 0:
-		cl.empty++
-		if now.Sub(from) < emptyPause {
-			time.Sleep(emptyPause)
-		}
-	default:
-		cl.requests++
-		cl.messages += int64(n)
-		cl.latency.add(now.Sub(from))
+	case cl.pushes:
+		return nil, cl.s.batch, cl.check(opPush, r, cl.s.batch)
+	case cl.phase == phaseSettle:
+		return nil, cl.claimed, cl.check(opSettle, r, cl.claimed)
+	case r.err != nil:
+		return nil, 0, r.err
 	}
-	return now.Before(d.end)
+	request, cl.claimed, err = cl.d.settle(&cl.build, cl.current().s, r.status, r.body)
+	if err != nil || request == nil || cl.claimed == 0 {
+		return nil, cl.claimed, err
+	}
+	cl.phase = phaseSettle
+	return request, 0, nil
 }
 
 // failed describes the failures of a run, nil if there were none.

@@ -33,17 +33,18 @@ type runCmd struct {
 	URL      string `help:"Server to measure." placeholder:"URL" xor:"server"`
 	Spawn    bool   `help:"Start a server of this program on a scratch store and measure that." xor:"server"`
 	Store    string `help:"Store of the server that --spawn starts. Default: SQLite in the scratch folder." placeholder:"URL"`
+	Gateways int    `default:"1" help:"Servers that --spawn starts on one PostgreSQL; the clients are spread over them."`
 	Binary   string `help:"Program that --spawn starts instead of this one." placeholder:"FILE" type:"path"`
 	PID      int    `help:"Process of the server at --url, if it runs here and its CPU and memory are wanted." placeholder:"PID"`
 
 	Compare    string `help:"Second server, measured in turns with the first." placeholder:"URL"`
 	ComparePID int    `help:"Process of the server at --compare." placeholder:"PID"`
 
-	Loads      []string      `default:"push:1x32,push:1x256,push:100x8,settle:1x32,settle:100x8" help:"Loads: push, settle (claim and settle from a backlog), both at once, or fail (claim and give back as failed), then :BATCHxCLIENTS." placeholder:"LOAD"`
+	Loads      []string      `default:"push:1x32,push:1x256,push:100x8,settle:1x32,settle:100x8" help:"Loads: push, settle (claim and settle from a backlog), take (claim with autoAck from a backlog, queen only), both (push and settle at once), or fail (claim and give back as failed), then :BATCHxCLIENTS; both:BATCHxPRODUCERS+CONSUMERS where they differ." placeholder:"LOAD"`
 	Runs       int           `default:"5" help:"Rounds of server, floors and second server, of which the medians are shown."`
 	Seconds    float64       `default:"5" help:"Length of each measurement."`
 	Warmup     time.Duration `default:"2s" help:"Unmeasured time before the first round of a load."`
-	Rate       float64       `help:"Open loop: messages per second that are sent, or claimed, whatever the server does; latency counts from when each was to be sent." placeholder:"N"`
+	Rate       float64       `help:"Open loop: messages per second that are sent, or claimed, whatever the server does; latency counts from when each was to be sent. With 'both' the consumers wait, and the time from push to delivery is shown (queen)." placeholder:"N"`
 	Payload    int           `default:"100" help:"Bytes per message."`
 	Partitions int           `help:"Partitions of the queue. Default: 64 for queen, 1 for querator; cfqueues has none of them." placeholder:"N"`
 	Queues     int           `default:"1" help:"Queues, which the clients visit in turn."`
@@ -54,6 +55,7 @@ type runCmd struct {
 	Delay      int           `help:"Delay each message by so many seconds (cfqueues, push loads)." placeholder:"SECONDS"`
 	Floors     bool          `default:"true" help:"Measure the floors as well." negatable:""`
 	Encoding   string        `default:"json" enum:"json,protobuf" help:"Bodies that are sent: json, or protobuf (querator only, without the HTTP floor, which knows JSON alone)."`
+	Driver     string        `default:"auto" enum:"auto,epoll,goroutines" help:"How connections are driven: epoll (one thread, light, Linux only) or goroutines. Default: epoll where it exists."`
 	Account    string        `default:"bench" help:"Cloudflare account in the paths."`
 	Header     []string      `help:"Header to send with every request, e.g. for a token." placeholder:"NAME: VALUE" sep:"none"`
 	Scratch    string        `help:"Folder for scratch files, on the disk to be measured. Default: the system's." placeholder:"DIR" type:"path"`
@@ -134,6 +136,14 @@ func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
+// options are how the fleets of the loads are driven.
+func (r *runCmd) options() options { return options{driver: r.Driver, rate: r.Rate} }
+
+// marks says whether the pushes of a load are numbered, so that deliveries can be timed.
+func (r *runCmd) marks(l load) bool {
+	return r.Rate > 0 && l.kind == kindBoth && r.Protocol == "queen" && r.Payload >= markDigits+2
+}
+
 // check looks at the flags as a whole, fills in what depends on the protocol,
 // and returns the loads.
 func (r *runCmd) check() ([]load, error) {
@@ -159,6 +169,10 @@ func (r *runCmd) check() ([]load, error) {
 		return nil, usagef("--groups and --ids are for --protocol queen")
 	case r.Protocol == "cfqueues" && r.Partitions > 1:
 		return nil, usagef("--partitions: Cloudflare's protocol has none")
+	case r.Gateways < 1 || r.Gateways > 1 && (!r.Spawn || !strings.HasPrefix(r.Store, "postgres")):
+		return nil, usagef("--gateways: several need --spawn and a PostgreSQL as --store")
+	case r.Protocol != "queen" && slices.ContainsFunc(loads, func(l load) bool { return l.kind == kindTake }):
+		return nil, usagef("--loads: take is for --protocol queen")
 	case r.Encoding != "json" && (r.Protocol != "querator" || r.Floors):
 		return nil, usagef("--encoding protobuf is for --protocol querator with --no-floors")
 	case r.Delay > 0 && r.Protocol != "cfqueues":

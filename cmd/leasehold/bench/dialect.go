@@ -13,6 +13,8 @@ type spec struct {
 	queue      string
 	queues     int  // how many; each but a single one has a number behind its name
 	fails      bool // settle as failed
+	takes      bool // claim with autoAck (Queen only)
+	marks      bool // each message begins with the number of its push (Queen only)
 	batch      int
 	payload    int // bytes per message
 	partitions int
@@ -55,6 +57,7 @@ type dialect interface {
 	claim(s *spec, client int) []byte
 	// settle writes the request that settles what an answer to claim gave
 	// out, and returns the number of messages; 0 means there was nothing.
+	// The request is nil where they are settled already.
 	settle(b *builder, s *spec, status int, answer []byte) (request []byte, messages int, err error)
 	// check looks whether an answer says that all n messages were accepted.
 	check(op operation, status int, answer []byte, n int) error
@@ -82,9 +85,11 @@ type template struct {
 	request     []byte
 	partitionAt []int
 	nameAt      []int
+	markAt      []int
 	partitions  uint64
 	partition   uint64
 	name        uint64
+	mark        uint64
 }
 
 // next returns the request to send now.
@@ -101,20 +106,21 @@ func (t *template) next() []byte {
 		digits(t.request[at:at+nameDigits], t.name)
 		t.name++
 	}
+	for _, at := range t.markAt {
+		digits(t.request[at:at+markDigits], t.mark)
+	}
 	return t.request
 }
 
 // place says where the changing parts are, given their places in the body that
 // ends the request.
-func (t *template) place(body int, partitionAt, nameAt []int) {
+func (t *template) place(body int) {
 	start := len(t.request) - body
-	for i := range partitionAt {
-		partitionAt[i] += start
+	for _, places := range [][]int{t.partitionAt, t.nameAt, t.markAt} {
+		for i := range places {
+			places[i] += start
+		}
 	}
-	for i := range nameAt {
-		nameAt[i] += start
-	}
-	t.partitionAt, t.nameAt = partitionAt, nameAt
 }
 
 // digits writes n in decimal with leading zeros.

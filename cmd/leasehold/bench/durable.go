@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,9 +15,9 @@ const recordBytes = 64
 
 // durableWriter is one writer that commits what all callers handed in while
 // the last commit ran: the least that any server does that answers after
-// fdatasync.
+// fdatasync, or after the commit of its database.
 type durableWriter struct {
-	file *os.File
+	sink sink
 
 	mu      sync.Mutex
 	more    *sync.Cond
@@ -25,14 +26,37 @@ type durableWriter struct {
 	ended   bool
 }
 
-func newDurableWriter(dir string) (*durableWriter, error) {
+// sink makes bytes durable.
+type sink interface {
+	commit(b []byte) error
+	// empty forgets everything.
+	empty() error
+}
+
+// fileSink appends to a file and waits for the disk.
+type fileSink struct{ file *os.File }
+
+func newFileSink(dir string) (*fileSink, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "durability-floor"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	w := &durableWriter{file: f}
+	return &fileSink{file: f}, nil
+}
+
+func (s *fileSink) commit(b []byte) error {
+	if _, err := s.file.Write(b); err != nil {
+		return err
+	}
+	return datasync(s.file)
+}
+
+func (s *fileSink) empty() error { return errors.Join(s.file.Close(), os.Remove(s.file.Name())) }
+
+func newDurableWriter(to sink) *durableWriter {
+	w := &durableWriter{sink: to}
 	w.more = sync.NewCond(&w.mu)
-	return w, nil
+	return w
 }
 
 // write hands bytes in; the result comes on done once they are durable.
@@ -60,10 +84,7 @@ func (w *durableWriter) commit() {
 		batch, waiting := w.pending, w.waiting
 		w.pending, w.waiting = spare[:0], answered[:0]
 		w.mu.Unlock()
-		_, err := w.file.Write(batch)
-		if err == nil {
-			err = datasync(w.file)
-		}
+		err := w.sink.commit(batch)
 		for _, done := range waiting {
 			done <- err
 		}
@@ -78,29 +99,55 @@ func (w *durableWriter) end() {
 	w.more.Signal()
 }
 
+// sizes are the bytes of the rows that a load writes, request by request.
+func (l load) sizes(payload int) [][]int {
+	push := make([]int, l.batch)
+	for i := range push {
+		push[i] = payload
+	}
+	record := []int{recordBytes}
+	switch l.kind {
+	case kindPush:
+		return [][]int{push}
+	case kindBoth:
+		return [][]int{push, record, record}
+	case kindTake:
+		return [][]int{record}
+	default:
+		return [][]int{record, record}
+	}
+}
+
 // durabilityFloor measures the durability floor of a load: its clients each
 // wait for their own write. A settled batch is two writes, one for the claim
-// and one for the settlement; both at once is all three.
-func durabilityFloor(dir string, l load, payload int, length time.Duration) (perSecond float64, err error) {
-	w, err := newDurableWriter(dir)
-	if err != nil {
-		return 0, fmt.Errorf("durability floor: %w", err)
+// and one for the settlement; both at once is all three. A file gets the bytes
+// alone, a table a line for each message.
+func durabilityFloor(dir string, db *database, l load, payload int, length time.Duration) (perSecond float64, err error) {
+	var to sink = db
+	end := "\n"
+	if db == nil {
+		end = ""
+		if to, err = newFileSink(dir); err != nil {
+			return 0, fmt.Errorf("durability floor: %w", err)
+		}
 	}
-	defer func() {
-		_ = w.file.Close()
-		_ = os.Remove(w.file.Name())
-	}()
-	sizes := map[kind][]int{
-		kindPush: {l.batch * payload}, kindSettle: {recordBytes, recordBytes}, kindFail: {recordBytes, recordBytes},
-		kindBoth: {l.batch * payload, recordBytes, recordBytes},
-	}[l.kind]
-	end := time.Now().Add(length)
-	counts := make([]int64, l.clients)
-	failures := make([]error, l.clients)
+	defer func() { err = errors.Join(err, to.empty()) }()
+	var writes [][]byte
+	for _, rows := range l.sizes(payload) {
+		var b []byte
+		for _, n := range rows {
+			b = append(append(b, text(n)...), end...)
+		}
+		writes = append(writes, b)
+	}
+	w := newDurableWriter(to)
+	until := time.Now().Add(length)
+	counts := make([]int64, max(l.clients, l.settle))
+	failures := make([]error, len(counts))
 	var callers, writer sync.WaitGroup
 	writer.Go(w.commit)
-	for i := range l.clients {
-		callers.Go(func() { counts[i], failures[i] = w.call(sizes, end) })
+	for i := range counts {
+		callers.Go(func() { counts[i], failures[i] = w.call(writes, until) })
 	}
 	callers.Wait()
 	w.end()
@@ -116,11 +163,11 @@ func durabilityFloor(dir string, l load, payload int, length time.Duration) (per
 
 // call is one caller: it hands in one write after the other until end, and
 // counts how often it came round.
-func (w *durableWriter) call(sizes []int, end time.Time) (rounds int64, err error) {
-	data, done := text(sizes[0]+recordBytes), make(chan error, 1)
+func (w *durableWriter) call(writes [][]byte, end time.Time) (rounds int64, err error) {
+	done := make(chan error, 1)
 	for {
-		for _, n := range sizes {
-			w.write(data[:n], done)
+		for _, b := range writes {
+			w.write(b, done)
 			if err := <-done; err != nil {
 				return rounds, err
 			}

@@ -94,10 +94,13 @@ func (f *failingCmd) fail(ctx context.Context, scratch, queue string, out *faili
 	_, _ = fmt.Fprintf(log, "push %d messages\n", f.Messages)
 	full := *s
 	full.batch = min(100, maxBatch[f.Protocol])
-	if _, err := fill(d, &full, int64(f.Messages)); err != nil {
+	if _, err := fill(d, &full, driverAuto, int64(f.Messages)); err != nil {
 		return err
 	}
-	fleet := newFleet(d, s, load{kind: kindFail, batch: f.Batch, clients: f.Clients}, c.process(), 0)
+	fleet, err := newFleet(d, []*spec{s}, load{kind: kindFail, batch: f.Batch, clients: f.Clients}, watched{servers: []*process{c.process()}}, options{})
+	if err != nil {
+		return err
+	}
 	defer fleet.close()
 	_, _ = fmt.Fprintf(log, "fail all deliveries for %.0f s\n", f.Seconds)
 	o, err := fleet.run(time.Duration(f.Seconds*float64(time.Second)), unlimited)

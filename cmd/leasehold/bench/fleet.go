@@ -1,11 +1,9 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
-	"sync"
 	"time"
 )
 
@@ -18,55 +16,77 @@ const (
 	ahead = 8
 	// patience is how long a request may go on after a run has ended.
 	patience = 60 * time.Second
-	// fillClients fill a backlog, singleClients one that is pushed in small requests.
-	fillClients, singleClients = 8, 128
 )
 
 // fleet are the clients of one load at one server, kept from run to run.
 type fleet struct {
 	load      load
-	process   *process // nil if it cannot be watched
+	watched   watched
 	floor     bool
 	rate      float64 // messages per second of an open loop; 0 is a closed loop
 	producers []*client
 	consumers []*client
+	wire      wire
+	seen      *deliveries // of the last run of an open loop with both sides
 }
 
-// newFleet makes the clients that a load needs; they connect on first use.
-func newFleet(d dialect, s *spec, l load, p *process, rate float64) *fleet {
-	f := &fleet{load: l, process: p, rate: rate}
+// newFleet makes the clients that a load needs and spreads them over servers, of each of which
+// there is the spec; they connect on first use.
+func newFleet(d dialect, specs []*spec, l load, w watched, o options) (*fleet, error) {
+	f := &fleet{load: l, watched: w, rate: o.rate}
 	for i := range l.clients {
 		if l.kind == kindPush || l.kind == kindBoth {
-			f.producers = append(f.producers, newClient(d, s, i, l.clients))
-		}
-		if l.kind != kindPush {
-			f.consumers = append(f.consumers, newClient(d, s, i, l.clients))
+			f.producers = append(f.producers, newProducer(d, specs[i%len(specs)], i, l.clients))
 		}
 	}
-	return f
+	settle := l.clients
+	if l.kind == kindBoth {
+		settle = l.settle
+	}
+	for i := range settle {
+		if l.kind != kindPush {
+			f.consumers = append(f.consumers, newClient(d, specs[i%len(specs)], i, settle))
+		}
+	}
+	var err error
+	f.wire, err = wireOf(o.driver, f.clients())
+	return f, err
+}
+
+// options say how a fleet is driven.
+type options struct {
+	driver string
+	rate   float64 // messages per second of an open loop; 0 is a closed loop
+}
+
+// wireOf makes a connection for each client.
+func wireOf(driver string, clients []*client) (wire, error) {
+	addrs := make([]string, len(clients))
+	for i, cl := range clients {
+		addrs[i] = cl.s.host
+	}
+	return newWire(driver, addrs)
 }
 
 func (f *fleet) clients() []*client {
 	return append(append([]*client(nil), f.producers...), f.consumers...)
 }
 
-func (f *fleet) close() {
-	for _, cl := range f.clients() {
-		cl.c.close()
-	}
-}
+func (f *fleet) close() { f.wire.close() }
 
 // outcome is what one run showed. Rates are per second, times in ms.
 type outcome struct {
 	perSecond, pushedPerSecond float64
-	push, settle               histogram
+	push, settle, deliver      histogram
 	// added and removed are all messages that went through the queue, with
 	// those that were too late to be counted.
 	added, removed     int64
 	empty, failures    int64
 	failure            error
 	cpuMicros, written float64 // of the server, per message; 0 if not known
+	dbMicros           float64 // CPU of its database, per message
 	ownMicros          float64 // CPU of the generator, per message
+	ownPerRequest      float64 // the same, per request and answer
 	rss                int64
 }
 
@@ -76,48 +96,52 @@ func (f *fleet) run(length time.Duration, limit int64) (*outcome, error) {
 	all := f.clients()
 	for _, cl := range all {
 		cl.reset()
-		if err := errors.Join(cl.c.dial(), cl.c.until(time.Now().Add(length+patience))); err != nil {
-			return nil, fmt.Errorf("connect: %w", err)
-		}
 	}
+	if err := f.wire.dial(); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	self := watched{servers: []*process{{pid: os.Getpid()}}}
+	var before, after, own, ownAfter usage
+	before, own = f.watched.usage(), self.usage()
 	start := time.Now()
-	d := &drive{end: start.Add(length), stop: make(chan struct{}), dry: make(chan time.Time, 1)}
-	d.left.Store(limit)
-	if f.rate > 0 {
-		d.arrival = &arrivals{start: start, every: time.Duration(float64(time.Second) * float64(f.load.batch) / f.rate)}
-	} else if f.load.kind == kindBoth {
-		d.gate = newGate(ahead*f.load.clients, f.floor)
+	d := &drive{wire: f.wire, clients: all, end: start.Add(length), left: limit, atEnd: func() {
+		after, ownAfter = f.watched.usage(), self.usage()
+	}}
+	f.couple(d, start)
+	if err := d.run(); err != nil {
+		return nil, err
 	}
-	self := &process{pid: os.Getpid()}
-	before, _ := f.process.usage()
-	own, _ := self.usage()
-	var done sync.WaitGroup
-	for _, cl := range f.producers {
-		done.Go(func() { cl.produce(d) })
-	}
-	for _, cl := range f.consumers {
-		done.Go(func() { cl.consume(d) })
-	}
-	select {
-	case <-time.After(time.Until(d.end)):
-	case at := <-d.dry:
-		length = at.Sub(start)
-	}
-	after, watched := f.process.usage()
-	ownAfter, _ := self.usage()
-	close(d.stop)
-	done.Wait()
+	length = d.overAt.Sub(start)
 	o := f.sum(length)
-	if watched {
+	messages := o.perSecond * length.Seconds()
+	micros := func(from, to time.Duration) float64 { return share(float64((to - from).Microseconds()), messages) }
+	if after.known {
 		o.rss = after.rss
-		o.cpuMicros = share(float64((after.cpu - before.cpu).Microseconds()), o.perSecond*length.Seconds())
-		o.written = share(float64(after.written-before.written), o.perSecond*length.Seconds())
+		o.cpuMicros, o.dbMicros = micros(before.cpu, after.cpu), micros(before.database, after.database)
+		o.written = share(float64(after.written-before.written), messages)
 	}
-	o.ownMicros = share(float64((ownAfter.cpu - own.cpu).Microseconds()), o.perSecond*length.Seconds())
+	o.ownMicros = micros(own.cpu, ownAfter.cpu)
+	o.ownPerRequest = share(float64((ownAfter.cpu - own.cpu).Microseconds()), float64(d.requests))
 	if o.perSecond == 0 && o.failure != nil {
 		return nil, o.failure
 	}
 	return o, nil
+}
+
+// couple has the clients send at a rate, or wait for each other.
+func (f *fleet) couple(d *drive, start time.Time) {
+	if f.load.kind == kindBoth {
+		d.gate = newGate(ahead*max(f.load.clients, f.load.settle), f.floor)
+	}
+	if f.rate <= 0 {
+		return
+	}
+	d.arrival = &arrivals{start: start, every: time.Duration(float64(time.Second) * float64(f.load.batch) / f.rate)}
+	if f.load.kind == kindBoth {
+		d.gate.permits, d.gate.most = math.MaxInt, math.MaxInt
+		f.seen = f.seen.next()
+		d.seen = f.seen
+	}
 }
 
 // sum adds up what the clients counted.
@@ -135,6 +159,9 @@ func (f *fleet) sum(length time.Duration) *outcome {
 		o.removed += cl.messages + cl.late
 		o.empty += cl.empty
 	}
+	if f.seen != nil {
+		o.deliver = f.seen.took
+	}
 	o.failures, o.failure = failed(f.clients())
 	o.pushedPerSecond = float64(pushed) / length.Seconds()
 	o.perSecond = float64(settled) / length.Seconds()
@@ -147,60 +174,8 @@ func (f *fleet) sum(length time.Duration) *outcome {
 // latency is the histogram that a load is judged by: of settling where nothing
 // else happens, else of pushing.
 func (o *outcome) latency(k kind) *histogram {
-	if k == kindSettle || k == kindFail {
-		return &o.settle
+	if k == kindPush || k == kindBoth {
+		return &o.push
 	}
-	return &o.push
-}
-
-// fill pushes at least n messages, as fast as it can, in batches of s.batch
-// and evenly over the queues, and returns how many it pushed.
-func fill(d dialect, s *spec, n int64) (int64, error) {
-	count := fillClients
-	if s.batch < 10 {
-		count = singleClients
-	}
-	clients := make([]*client, count)
-	requests := (n + int64(s.batch) - 1) / int64(s.batch)
-	round := int64(max(s.queues, count))
-	var done sync.WaitGroup
-	for i := range clients {
-		cl := newClient(d, s, i, count)
-		clients[i] = cl
-		done.Go(func() {
-			defer cl.c.close()
-			for first := int64(i); cl.failure == nil; first += round {
-				for l := range int64(len(cl.lanes)) {
-					request := first + l*int64(count)
-					if request >= requests || cl.failure != nil {
-						return
-					}
-					cl.fillOnce(request / int64(max(1, s.queues)))
-				}
-			}
-		})
-	}
-	done.Wait()
-	var pushed int64
-	for _, cl := range clients {
-		pushed += cl.messages
-	}
-	if _, err := failed(clients); err != nil {
-		return pushed, fmt.Errorf("fill: %w", err)
-	}
-	return pushed, nil
-}
-
-// fillOnce pushes one batch of a fill, to the partition whose turn it is, so
-// that each gets its share.
-func (cl *client) fillOnce(turn int64) {
-	if t := cl.lanes[cl.lane].push; t.partitions > 1 {
-		t.partition = uint64(turn) % t.partitions //nolint:gosec // not negative
-	}
-	n, err := cl.pushOnce()
-	if err != nil {
-		cl.failures, cl.failure = 1, err
-		return
-	}
-	cl.messages += int64(n)
+	return &o.settle
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,6 +15,8 @@ const (
 	kindPush kind = "push"
 	// kindSettle claims from a backlog and settles what it claimed.
 	kindSettle kind = "settle"
+	// kindTake claims with autoAck, which settles as well.
+	kindTake kind = "take"
 	// kindFail claims and gives everything back as failed.
 	kindFail kind = "fail"
 	// kindBoth has as many producers as consumers at once.
@@ -24,30 +27,42 @@ const (
 type load struct {
 	kind    kind
 	batch   int // messages per request
-	clients int // connections; kindBoth has this many producers and as many consumers
+	clients int // connections; of kindBoth those that push
+	settle  int // connections of kindBoth that settle
 }
 
 // String is the name of the load on the command line.
-func (l load) String() string { return fmt.Sprintf("%s:%dx%d", l.kind, l.batch, l.clients) }
+func (l load) String() string {
+	s := fmt.Sprintf("%s:%dx%d", l.kind, l.batch, l.clients)
+	if l.kind == kindBoth && l.settle != l.clients {
+		s += fmt.Sprintf("+%d", l.settle)
+	}
+	return s
+}
 
-// parseLoad reads KIND:BATCHxCLIENTS.
+// parseLoad reads KIND:BATCHxCLIENTS, or both:BATCHxPRODUCERS+CONSUMERS.
 func parseLoad(s string) (load, error) {
-	wrong := fmt.Errorf("%q is not a load: want push, settle, fail or both, then :BATCHxCLIENTS, as in push:100x8", s)
+	wrong := fmt.Errorf("%q is not a load: want push, settle, take, fail or both, then :BATCHxCLIENTS, as in push:100x8 or both:100x8+16", s)
 	name, shape, ok := strings.Cut(s, ":")
 	batch, clients, ok2 := strings.Cut(shape, "x")
 	if !ok || !ok2 {
 		return load{}, wrong
 	}
 	l := load{kind: kind(name)}
-	var err, err2 error
+	producers, consumers, two := strings.Cut(clients, "+")
+	var err, err2, err3 error
 	l.batch, err = strconv.Atoi(batch)
-	l.clients, err2 = strconv.Atoi(clients)
+	l.clients, err2 = strconv.Atoi(producers)
+	if l.settle = l.clients; two {
+		l.settle, err3 = strconv.Atoi(consumers)
+	}
 	switch l.kind {
-	case kindPush, kindSettle, kindFail, kindBoth:
+	case kindPush, kindSettle, kindTake, kindFail, kindBoth:
 	default:
 		return load{}, wrong
 	}
-	if err != nil || err2 != nil || l.batch < 1 || l.batch > 1000 || l.clients < 1 || l.clients > 8192 {
+	if errors.Join(err, err2, err3) != nil || two && l.kind != kindBoth ||
+		l.batch < 1 || l.batch > 1000 || min(l.clients, l.settle) < 1 || max(l.clients, l.settle) > 8192 {
 		return load{}, wrong
 	}
 	return l, nil

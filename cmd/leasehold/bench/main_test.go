@@ -2,16 +2,23 @@ package bench_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"os"
+	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/cmd/leasehold/app"
 	"github.com/leasehold/leasehold/cmd/leasehold/bench"
+	"github.com/leasehold/leasehold/conformance/testenv"
 )
 
 // TestMain lets the test binary be the program that the command starts.
@@ -19,7 +26,28 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "bench") {
 		os.Exit(app.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	if len(os.Args) > 1 && os.Args[1] == "--addr" {
+		os.Exit(original())
+	}
+	testenv.Main(m)
+}
+
+// original makes the test binary the original Querator, as far as its command line goes: it is
+// this program's own server.
+func original() int {
+	cfg := app.DefaultConfig()
+	cfg.Store, cfg.QueenAddr, cfg.CfqueuesAddr, cfg.AdminAddr, cfg.QueratorAddr = "memory:", app.Off, app.Off, app.Off, []string{"127.0.0.1:0"}
+	a := app.New(cfg, app.Options{Logger: slog.New(slog.DiscardHandler)})
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	go func() {
+		<-a.Ready()
+		fmt.Printf("--compare http://%s --compare-pid %d\n", a.Addr("querator"), os.Getpid())
+	}()
+	if err := a.Run(ctx); err != nil {
+		return 1
+	}
+	return 0
 }
 
 // run calls the command and returns its exit code and output.
@@ -138,6 +166,12 @@ func TestWrongUse(t *testing.T) {
 		"failing":           {"failing", "--messages", "1"},
 		"failing batch":     {"failing", "--protocol", "cfqueues", "--batch", "101"},
 		"bars":              {"bars", "--runs", "0"},
+		"bars on memory":    {"bars", "--store", "memory:"},
+		"gateways":          {"--spawn", "--gateways", "2"},
+		"take by Querator":  {"--spawn", "--protocol", "querator", "--loads", "take:1x1"},
+		"consumers alone":   {"--spawn", "--loads", "push:1x1+2"},
+		"no consumers":      {"--spawn", "--loads", "both:1x1+0"},
+		"unknown driver":    {"--spawn", "--driver", "threads"},
 		"no such bar":       {"bars", "--only", "nonsense"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,19 +224,70 @@ func TestFailing(t *testing.T) {
 	}
 }
 
+// barLine is a line of the report.
+type barLine struct {
+	Bar             string
+	Measured, Limit float64
+	Reached         bool
+}
+
+// measureBars measures for a moment the bars whose name has a text in it.
+func measureBars(t *testing.T, only string, args ...string) (lines []barLine) {
+	t.Helper()
+	flags := []string{"bars", "--only", only, "--runs", "1", "--seconds", "0.3", "--warmup", "50ms", "--backlog", "1000", "--json", "--scratch", t.TempDir()}
+	code, stdout, stderr := run(t, append(flags, args...)...)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &lines), stderr)
+	missed := slices.ContainsFunc(lines, func(l barLine) bool { return !l.Reached })
+	require.Equal(t, missed, code == 1, "a bar that is missed is a failure")
+	return lines
+}
+
 func TestBars(t *testing.T) {
 	for _, only := range []string{"bytes written", "delay", "CPU with 100 partitions, of 1, push", "rows per message"} {
-		_, stdout, stderr := run(t, "bars", "--only", only, "--runs", "1", "--seconds", "0.2", "--warmup", "50ms", "--backlog", "1000", "--json", "--scratch", t.TempDir())
-		var r []struct {
-			Bar             string
-			Measured, Limit float64
-			Reached         bool
+		lines := measureBars(t, only)
+		require.Len(t, lines, 1)
+		require.Contains(t, lines[0].Bar, only)
+		require.Positive(t, lines[0].Measured)
+		require.Positive(t, lines[0].Limit)
+	}
+}
+
+func TestBarsBesideTheOriginal(t *testing.T) {
+	program, err := os.Executable()
+	require.NoError(t, err)
+	lines := measureBars(t, "of the original", "--original", program)
+	require.Len(t, lines, 4)
+	for _, l := range lines {
+		require.Positive(t, l.Measured, l.Bar)
+	}
+	code, _, stderr := run(t, "bars", "--only", "of the original", "--original", "/bin/true")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "--original")
+}
+
+func TestBarsOnPostgreSQL(t *testing.T) {
+	url := testenv.Postgres(t)
+	for only, n := range map[string]int{"messages per second": 7, "at 200/s": 4, "two gateways": 1, "of the database": 1} {
+		lines := measureBars(t, only, "--store", url)
+		require.Len(t, lines, n)
+		for _, l := range lines {
+			if !strings.Contains(only, "database") || runtime.GOOS == "linux" {
+				require.Positive(t, l.Measured, l.Bar)
+			}
 		}
-		require.NoError(t, json.Unmarshal([]byte(stdout), &r), stderr)
-		require.Len(t, r, 1)
-		require.Contains(t, r[0].Bar, only)
-		require.Positive(t, r[0].Measured)
-		require.Positive(t, r[0].Limit)
+	}
+}
+
+func TestEveryLoadOfTheDrivers(t *testing.T) {
+	for _, driver := range []string{"auto", "goroutines"} {
+		loads := []string{"push:1x4", "settle:10x2", "take:10x2", "both:10x2+3", "fail:1x4"}
+		results := measure(t, "--driver", driver, "--loads", strings.Join(loads, ","), "--backlog", "2000")
+		for i, r := range results {
+			require.Equal(t, loads[i], r["load"])
+			require.Zero(t, r["failures"], r)
+			require.Greater(t, r["per_second"], 0.0)
+			require.Greater(t, r["floor_per_second"], 0.0)
+		}
 	}
 }
 

@@ -17,6 +17,9 @@ type usage struct {
 	cpu     time.Duration // user and system
 	written int64         // bytes that it caused to be written to storage
 	rss     int64         // bytes resident
+
+	database time.Duration // user and system, of the database's processes
+	known    bool
 }
 
 // usage is false where there is no /proc, or no such process.
@@ -48,4 +51,27 @@ func procNumber(file, key string) int64 {
 	}
 	n, _ := strconv.ParseInt(string(fields[0]), 10, 64)
 	return n
+}
+
+// watched are the processes that a load is charged to. The zero value cannot be watched.
+type watched struct {
+	servers  []*process
+	database *database
+}
+
+// usage is the sum over all servers; it is not known if that of one is not.
+func (w watched) usage() usage {
+	var sum usage
+	for _, p := range w.servers {
+		u, ok := p.usage()
+		if !ok {
+			return usage{}
+		}
+		sum.known = true
+		sum.cpu += u.cpu
+		sum.written += u.written
+		sum.rss += u.rss
+	}
+	sum.database = w.database.cpu()
+	return sum
 }

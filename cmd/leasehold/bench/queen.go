@@ -23,7 +23,6 @@ func (queen) push(s *spec, client int) *template {
 	// Clients begin far apart, so that they seldom meet in a partition.
 	t := &template{partitions: uint64(s.partitions), partition: uint64(client * apart % s.partitions)} //nolint:gosec // not negative
 	var b builder
-	partitionAt, nameAt := make([]int, 0, s.batch), make([]int, 0, s.batch)
 	payload := text(max(0, s.payload-2))
 	b.body = append(b.body, `{"items":[`...)
 	for i := range s.batch {
@@ -31,23 +30,46 @@ func (queen) push(s *spec, client int) *template {
 			b.body = append(b.body, ',')
 		}
 		b.body = fmt.Appendf(b.body, `{"queue":%q,"partition":"p`, s.queue)
-		partitionAt = append(partitionAt, len(b.body))
+		t.partitionAt = append(t.partitionAt, len(b.body))
 		b.body = fmt.Appendf(b.body, `%0*d"`, partitionDigits, 0)
 		if s.names {
 			b.body = fmt.Appendf(b.body, `,"transactionId":"%s-%05d-`, s.run, client)
-			nameAt = append(nameAt, len(b.body))
+			t.nameAt = append(t.nameAt, len(b.body))
 			b.body = fmt.Appendf(b.body, `%0*d"`, nameDigits, 0)
 		}
-		b.body = fmt.Appendf(b.body, `,"payload":"%s"}`, payload)
+		b.body = append(b.body, `,"payload":"`...)
+		if s.marks {
+			t.markAt = append(t.markAt, len(b.body))
+		}
+		b.body = append(append(b.body, payload...), `"}`...)
 	}
 	b.body = append(b.body, `]}`...)
 	t.request = bytes.Clone(b.post(s, "/api/v1/push"))
-	t.place(len(b.body), partitionAt, nameAt)
+	t.place(len(b.body))
 	return t
+}
+
+// marks finds the numbers at the beginning of the payloads.
+func (queen) marks(answer []byte, see func(mark uint64)) {
+	for {
+		payload, rest, ok := stringMember(answer, `"data"`)
+		if !ok {
+			return
+		}
+		if answer = rest; len(payload) < markDigits {
+			continue
+		}
+		if mark, err := strconv.ParseUint(string(payload[:markDigits]), 10, 64); err == nil {
+			see(mark)
+		}
+	}
 }
 
 func (queen) claim(s *spec, client int) []byte {
 	path := fmt.Sprintf("/api/v1/pop/queue/%s?batch=%d&partitions=1&wait=true&timeout=1000", s.queue, s.batch)
+	if s.takes {
+		path += "&autoAck=true"
+	}
 	if s.groups > 1 {
 		path += fmt.Sprintf("&consumerGroup=g%d&subscriptionMode=all", client%s.groups)
 	}
@@ -60,6 +82,9 @@ func (queen) settle(b *builder, s *spec, status int, answer []byte) ([]byte, int
 	}
 	if status != 200 {
 		return nil, 0, refusal(status, answer)
+	}
+	if s.takes {
+		return nil, bytes.Count(answer, []byte(`"transactionId"`)), nil
 	}
 	partition, _, ok := stringMember(answer, `"partitionId"`)
 	lease, _, ok2 := stringMember(answer, `"leaseId"`)

@@ -63,6 +63,10 @@ type result struct {
 	SettleP50 float64 `json:"settle_p50_ms,omitempty"`
 	SettleP99 float64 `json:"settle_p99_ms,omitempty"`
 
+	// DeliverP50 and DeliverP99 are from when a push was due until a consumer had its messages.
+	DeliverP50 float64 `json:"deliver_p50_ms,omitempty"`
+	DeliverP99 float64 `json:"deliver_p99_ms,omitempty"`
+
 	FloorPerSecond float64 `json:"floor_per_second,omitempty"`
 	FloorSpread    float64 `json:"floor_spread,omitempty"`
 	// Ratio is the median of the rounds' ratios, which is not quite the ratio
@@ -81,6 +85,10 @@ type result struct {
 	Written float64 `json:"bytes_written_per_message,omitempty"`
 	RSS     int64   `json:"rss_bytes,omitempty"`
 	OwnCPU  float64 `json:"generator_cpu_us_per_message,omitempty"`
+	// OwnRequestCPU is what the generator used for a request and its answer.
+	OwnRequestCPU float64 `json:"generator_cpu_us_per_request,omitempty"`
+	// DatabaseCPU is of all processes of a PostgreSQL that runs on this machine.
+	DatabaseCPU float64 `json:"database_cpu_us_per_message,omitempty"`
 
 	ComparePerSecond float64 `json:"compare_per_second,omitempty"`
 	CompareRatio     float64 `json:"compare_ratio,omitempty"`
@@ -119,6 +127,12 @@ func (r *result) add(p pair) {
 		r.SettleP99 = r.median(func(p pair) float64 { return p.server.settle.quantile(.99) })
 	}
 	r.CPU, r.Written, r.RSS = r.use(server)
+	if r.Rate > 0 {
+		r.DeliverP50 = r.median(func(p pair) float64 { return p.server.deliver.quantile(.5) })
+		r.DeliverP99 = r.median(func(p pair) float64 { return p.server.deliver.quantile(.99) })
+	}
+	r.DatabaseCPU = r.median(func(p pair) float64 { return p.server.dbMicros })
+	r.OwnRequestCPU = r.median(func(p pair) float64 { return p.server.ownPerRequest })
 	r.OwnCPU = r.median(func(p pair) float64 { return p.server.ownMicros })
 	r.Empty += p.server.empty
 	r.Failures += p.server.failures
@@ -213,7 +227,15 @@ func report(results []result, asJSON bool, stdout, stderr io.Writer) error {
 func table(results []result, to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	compared := slices.ContainsFunc(results, func(r result) bool { return r.ComparePerSecond > 0 })
-	columns := []string{"load", "msg/s", "spread", "floor/s", "of floor", "(min-max)", "durable/s", "p50 ms", "p99 ms", "CPU µs/msg", "floor CPU", "own CPU", "written/msg", "RSS MB", "failed"}
+	columns := []string{"load", "msg/s", "spread", "floor/s", "of floor", "(min-max)", "durable/s", "p50 ms", "p99 ms", "CPU µs/msg", "floor CPU", "own CPU", "own/request", "written/msg", "RSS MB", "failed"}
+	stored := slices.ContainsFunc(results, func(r result) bool { return r.DatabaseCPU > 0 })
+	if stored {
+		columns = append(columns, "DB CPU")
+	}
+	delivered := slices.ContainsFunc(results, func(r result) bool { return r.DeliverP50 > 0 })
+	if delivered {
+		columns = append(columns, "delivery p50", "p99")
+	}
 	if compared {
 		columns = append(columns, "other/s", "× other", "other p99", "other CPU", "other RSS MB")
 	}
@@ -222,8 +244,14 @@ func table(results []result, to io.Writer) error {
 		cells := []string{
 			r.Load, number(r.PerSecond, "%.0f"), number(100*r.Spread, "%.0f%%"), number(r.FloorPerSecond, "%.0f"), number(100*r.Ratio, "%.0f%%"),
 			number(100*r.RatioMin, "%.0f") + "-" + number(100*r.RatioMax, "%.0f%%"), number(r.DurablePerSecond, "%.0f"),
-			number(r.P50, "%.2f"), number(r.P99, "%.2f"), number(r.CPU, "%.1f"), number(r.FloorCPU, "%.1f"), number(r.OwnCPU, "%.1f"),
+			number(r.P50, "%.2f"), number(r.P99, "%.2f"), number(r.CPU, "%.1f"), number(r.FloorCPU, "%.1f"), number(r.OwnCPU, "%.1f"), number(r.OwnRequestCPU, "%.1f"),
 			number(r.Written, "%.0f B"), number(float64(r.RSS)/1e6, "%.0f"), strconv.FormatInt(r.Failures, 10),
+		}
+		if stored {
+			cells = append(cells, number(r.DatabaseCPU, "%.1f"))
+		}
+		if delivered {
+			cells = append(cells, number(r.DeliverP50, "%.2f"), number(r.DeliverP99, "%.2f"))
 		}
 		if compared {
 			cells = append(cells, number(r.ComparePerSecond, "%.0f"), number(r.CompareRatio, "%.2f"),

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -151,28 +150,18 @@ func (m *restart) fill(ctx context.Context, dir string, n int, rss *int64) error
 // push spreads n messages evenly over all partitions.
 func (m *restart) push(addr string, n int) error {
 	s := m.spec(addr)
-	var done sync.WaitGroup
-	var next atomic.Int64
+	next := 0
 	clients := make([]*client, m.cmd.Clients)
 	for i := range clients {
-		cl := newClient(queen{}, s, i, m.cmd.Clients)
+		cl := newProducer(queen{}, s, i, m.cmd.Clients)
+		cl.more = func() bool {
+			cl.current().push.partition = uint64(next / s.batch % s.partitions) //nolint:gosec // not negative
+			next += s.batch
+			return next-s.batch < n
+		}
 		clients[i] = cl
-		done.Go(func() {
-			defer cl.c.close()
-			for cl.failure == nil {
-				at := int(next.Add(int64(s.batch))) - s.batch
-				if at >= n {
-					return
-				}
-				cl.lanes[0].push.partition = uint64(at / s.batch % s.partitions) //nolint:gosec // not negative
-				if _, err := cl.pushOnce(); err != nil {
-					cl.failures, cl.failure = 1, err
-				}
-			}
-		})
 	}
-	done.Wait()
-	_, err := failed(clients)
+	_, err := pushAll(driverAuto, clients)
 	return err
 }
 

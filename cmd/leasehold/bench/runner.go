@@ -25,21 +25,11 @@ type runner struct {
 	scratch string
 	target  *target // the server
 	compare *target // nil without --compare
-	log     io.Writer
+	// database is that of a server that was started on one, else nil.
+	database *database
+	log      io.Writer
 	// alive is an error when a server that was started has ended by itself.
 	alive func() error
-}
-
-// target is a server with its queue of the load being measured.
-type target struct {
-	host    string
-	process *process
-	spec    spec
-	fleet   *fleet
-	// filled and settled count what waits in the queue; peak is the highest
-	// rate seen, per second, from which the need of the next run is guessed.
-	filled, settled int64
-	peak            float64
 }
 
 // run measures all loads and writes the report.
@@ -67,10 +57,10 @@ func (r *runCmd) results(ctx context.Context, log io.Writer) (results []result, 
 		u.d = queratorProto{}
 	}
 	stop, err := u.connect(ctx)
+	defer func() { err = errors.Join(err, stop()) }()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
 	for _, l := range loads {
 		res, err := u.measure(ctx, l)
 		if err != nil {
@@ -81,53 +71,11 @@ func (r *runCmd) results(ctx context.Context, log io.Writer) (results []result, 
 	return results, nil
 }
 
-// connect finds or starts the servers and returns what ends those it started.
-func (u *runner) connect(ctx context.Context) (stop func() error, err error) {
-	stop = func() error { return nil }
-	if u.cmd.Compare != "" {
-		host, err := hostOf("compare", u.cmd.Compare)
-		if err != nil {
-			return nil, err
-		}
-		u.compare = &target{host: host, process: watch(u.cmd.ComparePID)}
-	}
-	if !u.cmd.Spawn {
-		host, err := hostOf("url", u.cmd.URL)
-		u.target = &target{host: host, process: watch(u.cmd.PID)}
-		u.alive = func() error { return nil }
-		return stop, err
-	}
-	c, err := startServer(ctx, serverPlan{
-		binary: u.cmd.Binary, store: u.cmd.Store, dir: u.scratch, protocol: u.cmd.Protocol,
-	})
-	if err != nil {
-		return nil, err
-	}
-	u.target, u.alive = &target{host: c.addr, process: c.process()}, c.alive
-	return c.stop, nil
-}
-
-// watch is the process of a pid, nil for none.
-func watch(pid int) *process {
-	if pid == 0 {
-		return nil
-	}
-	return &process{pid: pid}
-}
-
-// targets are the servers that are measured.
-func (u *runner) targets() []*target {
-	if u.compare == nil {
-		return []*target{u.target}
-	}
-	return []*target{u.target, u.compare}
-}
-
 // measure runs one load.
 func (u *runner) measure(ctx context.Context, l load) (*result, error) {
 	run := fmt.Sprintf("b%x", time.Now().UnixNano()&0xffffffff)
 	for _, t := range u.targets() {
-		t.spec = u.spec(t.host, l, run)
+		t.spec = u.spec(t.hosts[0], l, run)
 		t.filled, t.settled, t.peak = 0, 0, 0
 		if err := u.prepare(t, l); err != nil {
 			return nil, err
@@ -171,27 +119,28 @@ func (u *runner) measure(ctx context.Context, l load) (*result, error) {
 func (u *runner) spec(host string, l load, run string) spec {
 	return spec{
 		host: host, queue: fmt.Sprintf("bench-%s-%s-%d-%d", run, l.kind, l.batch, l.clients), batch: l.batch,
-		queues: u.cmd.Queues, fails: l.kind == kindFail, payload: u.cmd.Payload, partitions: u.cmd.Partitions, groups: u.cmd.Groups, names: u.cmd.IDs,
+		queues: u.cmd.Queues, fails: l.kind == kindFail, takes: l.kind == kindTake, marks: u.cmd.marks(l), payload: u.cmd.Payload, partitions: u.cmd.Partitions, groups: u.cmd.Groups, names: u.cmd.IDs,
 		delay: u.cmd.Delay, account: u.cmd.Account, run: run, headers: u.cmd.Header,
 	}
 }
 
 // prepare makes the queue and the clients.
 func (u *runner) prepare(t *target, l load) error {
-	c := newConn(t.host)
+	c := newConn(t.spec.host)
 	defer c.close()
 	for q := range max(1, t.spec.queues) {
 		if err := u.d.create(c, t.spec.of(q)); err != nil {
 			return fmt.Errorf("create queue: %w", err)
 		}
 	}
-	t.fleet = newFleet(u.d, &t.spec, l, t.process, u.cmd.Rate)
-	return nil
+	var err error
+	t.fleet, err = newFleet(u.d, t.specs(), l, t.watched, u.cmd.options())
+	return err
 }
 
 // clean deletes the queue of a load from a server that stays.
 func (u *runner) clean(t *target) {
-	c := newConn(t.host)
+	c := newConn(t.spec.host)
 	defer c.close()
 	for q := range max(1, t.spec.queues) {
 		if err := u.d.drop(c, t.spec.of(q)); err != nil {
@@ -205,7 +154,9 @@ func (u *runner) startFloor(ctx context.Context, l load) (*fleet, func(), error)
 	if !u.cmd.Floors {
 		return nil, func() {}, nil
 	}
-	plan, err := sampleAnswers(u.d, u.target.spec, u.cmd.Protocol)
+	sample := u.target.spec
+	sample.takes = false // a claim answers much the same without a settlement
+	plan, err := sampleAnswers(u.d, sample, u.cmd.Protocol)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -215,7 +166,10 @@ func (u *runner) startFloor(ctx context.Context, l load) (*fleet, func(), error)
 	}
 	s := u.target.spec
 	s.host = c.addr
-	f := newFleet(u.d, &s, l, c.process(), u.cmd.Rate)
+	f, err := newFleet(u.d, []*spec{&s}, l, watched{servers: []*process{c.process()}}, u.cmd.options())
+	if err != nil {
+		return nil, nil, errors.Join(err, c.stop())
+	}
 	f.floor = true
 	return f, func() {
 		f.close()
@@ -241,7 +195,7 @@ func (u *runner) warm(t *target, l load) error {
 func (u *runner) runTarget(t *target, l load, length time.Duration) (*outcome, error) {
 	groups := int64(u.cmd.Groups)
 	level, limit := int64(u.cmd.Backlog), int64(unlimited)
-	consumes := l.kind == kindSettle || l.kind == kindFail
+	consumes := l.kind == kindSettle || l.kind == kindTake || l.kind == kindFail
 	if consumes && level == 0 {
 		// So many that each client finds a full batch in some partition.
 		level = int64(4 * l.batch * max(u.cmd.Partitions*u.cmd.Queues, l.clients))
@@ -254,7 +208,7 @@ func (u *runner) runTarget(t *target, l load, length time.Duration) (*outcome, e
 		}
 		waiting = t.filled - t.settled/groups
 	}
-	if l.kind == kindSettle {
+	if l.kind == kindSettle || l.kind == kindTake {
 		limit = waiting * groups
 	}
 	o, err := t.fleet.run(length, limit)
@@ -273,8 +227,8 @@ func (u *runner) runTarget(t *target, l load, length time.Duration) (*outcome, e
 // fill adds messages to a queue.
 func (u *runner) fill(t *target, n int64) error {
 	s := t.spec
-	s.batch, s.names, s.delay = min(u.cmd.FillBatch, max(1, int(n)/u.cmd.Queues)), false, 0
-	pushed, err := fill(u.d, &s, n)
+	s.batch, s.names, s.marks, s.delay = min(u.cmd.FillBatch, max(1, int(n)/u.cmd.Queues)), false, false, 0
+	pushed, err := fill(u.d, &s, u.cmd.Driver, n)
 	t.filled += pushed
 	time.Sleep(settleTime)
 	return err
@@ -293,7 +247,7 @@ func (u *runner) round(l load, floor *fleet, i int, res *result) error {
 			p.floor, err = floor.run(length, unlimited)
 			return err
 		}, func() (err error) {
-			p.durable, err = durabilityFloor(u.scratch, l, u.cmd.Payload, min(length, durableLength))
+			p.durable, err = durabilityFloor(u.scratch, u.database, l, u.cmd.Payload, min(length, durableLength))
 			return err
 		})
 	}

@@ -115,6 +115,7 @@ func startFloor(ctx context.Context, plan floorPlan) (*child, error) {
 type serverPlan struct {
 	binary   string // "": this program
 	store    string // "": SQLite in dir
+	schema   string // of a PostgreSQL; "": the server's default
 	dir      string // the scratch folder
 	protocol string
 	env      []string // added to this process's
@@ -136,6 +137,9 @@ func startServer(ctx context.Context, p serverPlan) (*child, error) {
 	}
 	if p.store != "" {
 		args = append(args, "--store", p.store)
+	}
+	if p.schema != "" {
+		args = append(args, "--schema", p.schema)
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(cleanEnvironment(), p.env...)

@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -181,7 +182,8 @@ func TestClientsShareTheQueues(t *testing.T) {
 	for i := range 3 {
 		cl := newClient(queen{}, s, i, 3)
 		for range 2 * len(cl.lanes) {
-			visited[cl.next().s.queue]++
+			visited[cl.current().s.queue]++
+			cl.turn()
 		}
 	}
 	require.Len(t, visited, 7)
@@ -193,7 +195,30 @@ func TestClientsShareTheQueues(t *testing.T) {
 		require.Len(t, newClient(queen{}, s, i, 5).lanes, 1)
 	}
 	s.queues = 1
-	require.Equal(t, "q", newClient(queen{}, s, 3, 5).next().s.queue)
+	require.Equal(t, "q", newClient(queen{}, s, 3, 5).current().s.queue)
+}
+
+// drivers are the ways to drive connections that this system has.
+func drivers(t *testing.T) []string {
+	t.Helper()
+	w, err := newWire(driverEpoll, nil)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return []string{driverGoroutines}
+	}
+	require.NoError(t, err)
+	w.close()
+	return []string{driverEpoll, driverGoroutines}
+}
+
+// runLoad runs a load once at a server for Queen's loads.
+func runLoad(t *testing.T, s *spec, l load, length time.Duration, o options) *outcome {
+	t.Helper()
+	f, err := newFleet(queen{}, []*spec{s}, l, watched{}, o)
+	require.NoError(t, err)
+	defer f.close()
+	out, err := f.run(length, unlimited)
+	require.NoError(t, err)
+	return out
 }
 
 // A server that stalls must be charged with every request that it kept from
@@ -210,15 +235,18 @@ func TestOpenLoopCountsFromWhenARequestWasDue(t *testing.T) {
 	defer server.Close()
 	s := &spec{host: server.Listener.Addr().String(), queue: "q", batch: 1, payload: 10, partitions: 1, groups: 1}
 	l := load{kind: kindPush, batch: 1, clients: 1}
-	open, err := newFleet(queen{}, s, l, nil, 200).run(800*time.Millisecond, unlimited)
-	require.NoError(t, err)
-	require.Zero(t, open.failures, open.failure)
-	require.Greater(t, open.push.quantile(.8), 100.0, "about 60 of 160 requests were due during the stall")
-	require.Less(t, open.push.quantile(.2), 50.0)
-	asked.Store(0)
-	closed, err := newFleet(queen{}, s, l, nil, 0).run(800*time.Millisecond, unlimited)
-	require.NoError(t, err)
-	require.Less(t, closed.push.quantile(.8), 100.0, "a closed loop sees one slow request")
+	for _, driver := range drivers(t) {
+		t.Run(driver, func(t *testing.T) {
+			asked.Store(0)
+			open := runLoad(t, s, l, 800*time.Millisecond, options{driver: driver, rate: 200})
+			require.Zero(t, open.failures, open.failure)
+			require.Greater(t, open.push.quantile(.8), 100.0, "about 60 of 160 requests were due during the stall")
+			require.Less(t, open.push.quantile(.2), 50.0)
+			asked.Store(0)
+			closed := runLoad(t, s, l, 800*time.Millisecond, options{driver: driver})
+			require.Less(t, closed.push.quantile(.8), 100.0, "a closed loop sees one slow request")
+		})
+	}
 }
 
 func TestRefusedPushesAreFailures(t *testing.T) {
@@ -228,8 +256,12 @@ func TestRefusedPushesAreFailures(t *testing.T) {
 	}))
 	defer server.Close()
 	s := &spec{host: server.Listener.Addr().String(), queue: "q", batch: 1, payload: 10, partitions: 1, groups: 1}
-	_, err := fill(queen{}, s, 10)
-	require.ErrorContains(t, err, "queued")
+	for _, driver := range drivers(t) {
+		t.Run(driver, func(t *testing.T) {
+			_, err := fill(queen{}, s, driver, 10)
+			require.ErrorContains(t, err, "queued")
+		})
+	}
 }
 
 func TestFillIsEven(t *testing.T) {
@@ -246,16 +278,20 @@ func TestFillIsEven(t *testing.T) {
 		_, _ = io.WriteString(w, `[{"status":"queued"},{"status":"queued"}]`)
 	}))
 	defer server.Close()
-	for _, queues := range []int{1, 2, 8, 13} {
-		clear(got)
-		s := &spec{host: server.Listener.Addr().String(), queue: "q", queues: queues, batch: 2, payload: 10, partitions: 4, groups: 1}
-		n, err := fill(queen{}, s, int64(queues)*16-1)
-		require.NoError(t, err)
-		require.EqualValues(t, queues*16, n)
-		require.Len(t, got, 4*queues)
-		for place, requests := range got {
-			require.Equal(t, 2, requests, place)
-		}
+	for _, driver := range drivers(t) {
+		t.Run(driver, func(t *testing.T) {
+			for _, queues := range []int{1, 2, 8, 13} {
+				clear(got)
+				s := &spec{host: server.Listener.Addr().String(), queue: "q", queues: queues, batch: 2, payload: 10, partitions: 4, groups: 1}
+				n, err := fill(queen{}, s, driver, int64(queues)*16-1)
+				require.NoError(t, err)
+				require.EqualValues(t, queues*16, n)
+				require.Len(t, got, 4*queues)
+				for place, requests := range got {
+					require.Equal(t, 2, requests, place)
+				}
+			}
+		})
 	}
 }
 
@@ -287,21 +323,22 @@ func TestFloorAnswersTheSameBytesAndDecodes(t *testing.T) {
 }
 
 func TestDurabilityFloorWaitsForItsWrites(t *testing.T) {
-	for _, k := range []kind{kindPush, kindSettle, kindBoth} {
-		perSecond, err := durabilityFloor(t.TempDir(), load{kind: k, batch: 10, clients: 4}, 100, 500*time.Millisecond)
+	for _, k := range []kind{kindPush, kindSettle, kindTake, kindBoth} {
+		perSecond, err := durabilityFloor(t.TempDir(), nil, load{kind: k, batch: 10, clients: 4}, 100, 500*time.Millisecond)
 		require.NoError(t, err)
 		require.Positive(t, perSecond)
 	}
-	w, err := newDurableWriter(t.TempDir())
+	to, err := newFileSink(t.TempDir())
 	require.NoError(t, err)
+	w := newDurableWriter(to)
 	go w.commit()
 	done := make(chan error, 1)
 	w.write([]byte("hello"), done)
 	require.NoError(t, <-done)
-	info, err := w.file.Stat()
+	info, err := to.file.Stat()
 	require.NoError(t, err)
 	require.EqualValues(t, 5, info.Size())
-	require.NoError(t, w.file.Close())
+	require.NoError(t, to.file.Close())
 	w.write([]byte("lost"), done)
 	require.Error(t, <-done)
 	w.end()

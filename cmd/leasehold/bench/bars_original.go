@@ -1,0 +1,63 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// originalBacklog is what waits when a settling load begins: the original slows down with
+// every message that does.
+const originalBacklog = 20_000
+
+// original are the bars of the comparison with the original Querator, which keeps everything in memory.
+func (b *barsCmd) original() []bar {
+	beside := &setting{protocol: "querator", start: b.startOriginal}
+	ratio := func(r *result) float64 { return r.CompareRatio }
+	return []bar{
+		{name: "produce 1x32, of the original Querator", limit: 1.3, of: beside, load: "push:1x32", value: ratio},
+		{name: "produce 100x8, of the original Querator", limit: .9, of: beside, load: "push:100x8", value: ratio},
+		{name: "lease and complete 1x32, of the original Querator", limit: 4, of: beside, load: "settle:1x32", value: ratio},
+		{name: "lease and complete 100x8, of the original Querator", limit: 8, of: beside, load: "settle:100x8", value: ratio},
+	}
+}
+
+// startOriginal starts the original on a free port and has a command compare with it.
+func (b *barsCmd) startOriginal(ctx context.Context, r *runCmd) (stop func() error, err error) {
+	cmd := exec.CommandContext(ctx, b.Original, "--addr", "127.0.0.1:0") //nolint:gosec // the program that the user named
+	cmd.Stderr = os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopTimeout
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("--original: %w", err)
+	}
+	c := &child{cmd: cmd, exited: make(chan struct{})}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	words := strings.Fields(line)
+	if err == nil && (len(words) != 4 || words[0] != "--compare" || words[2] != "--compare-pid") {
+		err = fmt.Errorf("it says %q", line)
+	}
+	if err == nil {
+		r.ComparePID, err = strconv.Atoi(words[3])
+	}
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("it has ended")
+		}
+		return nil, errors.Join(fmt.Errorf("--original: %w", err), cmd.Process.Kill(), cmd.Wait())
+	}
+	go c.wait()
+	r.Compare, r.Backlog = words[1], originalBacklog
+	return c.stop, nil
+}
