@@ -40,7 +40,7 @@ start() {
 images() {
   deploy/postgres-image/build.sh leasehold-postgres
   .ci/go-image.sh leasehold-go
-  docker build -q --build-arg GO_IMAGE=leasehold-go -t leasehold . >/dev/null
+  docker build -q --build-arg GO_IMAGE=leasehold-go --build-arg VERSION=dev-build -t leasehold . >/dev/null
   echo "leasehold: $(docker image inspect -f '{{.Size}}' leasehold) bytes, $(docker run --rm leasehold version)"
 }
 

@@ -2,6 +2,8 @@ package cfqueues
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 )
@@ -11,6 +13,14 @@ type route struct {
 	method, pattern string
 	needs           need
 	handle          func(*server, *gin.Context) *apiError
+}
+
+// busy are the ends of the routes that carry messages. They find out themselves when another gateway has changed something that they would
+// refuse a request for; all others show or change what it may have changed a moment ago, and so look first.
+var busy = []string{"/messages", "/messages/batch", "/pull", "/ack", "/extend"}
+
+func (r *route) looksFirst() bool {
+	return strings.HasPrefix(r.pattern, pathQueues) && !slices.ContainsFunc(busy, func(end string) bool { return strings.HasSuffix(r.pattern, end) })
 }
 
 const (

@@ -66,6 +66,9 @@ func (s *server) wrap(r route) gin.HandlerFunc {
 			err = s.admitRequest(c, r.needs)
 		}
 		if err == nil {
+			if r.looksFirst() {
+				_ = s.engine.Refresh(c.Request.Context()) // where the store is away, the handler meets that too
+			}
 			err = r.handle(s, c)
 		}
 		if err == nil {

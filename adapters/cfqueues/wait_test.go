@@ -141,6 +141,9 @@ func TestClientThatLeavesWhileItWaits(t *testing.T) {
 		done := h.pullLater(ctx, "/queues/jobs", `{"wait_ms":20000}`, "")
 		cancel()
 		<-done
+		if h.remote != nil { // which learns of it a moment later
+			h.remote.AwaitWaiting(t, "jobs", 0)
+		}
 		h.push("/queues/jobs", "a")
 		assert.Equal(t, 1, h.one("/queues/jobs").Attempts)
 	})

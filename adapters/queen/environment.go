@@ -18,6 +18,12 @@ type Environment struct {
 	Addr string
 	// SweepEvery is the time between sweeps for retention, the shorter of RETENTION_INTERVAL and EVICTION_INTERVAL.
 	SweepEvery time.Duration
+	// PartitionIdle is PARTITION_CLEANUP_DAYS, negative for 0 days, which mean never.
+	PartitionIdle time.Duration
+	// MetricsRetention is METRICS_RETENTION_DAYS.
+	MetricsRetention time.Duration
+	// SpoolDir is FILE_BUFFER_DIR.
+	SpoolDir string
 	// LogLevel is one of debug, info, warn and error; the original's trace is debug.
 	LogLevel string
 	// PostgresURL is made of the PG_ names, where one is set. It may hold a password.
@@ -84,6 +90,24 @@ var environmentNames = []environmentName{
 		}
 		return ok
 	}},
+	{"PARTITION_CLEANUP_DAYS", func(e *Environment, v string) bool {
+		n, ok := parseInteger([]byte(v))
+		if ok = ok && n >= 0; ok {
+			e.PartitionIdle = days(n)
+			if n == 0 {
+				e.PartitionIdle = -1
+			}
+		}
+		return ok
+	}},
+	{"METRICS_RETENTION_DAYS", func(e *Environment, v string) bool {
+		n, ok := readPositive(v)
+		if ok {
+			e.MetricsRetention = days(n)
+		}
+		return ok
+	}},
+	{"FILE_BUFFER_DIR", func(e *Environment, v string) bool { e.SpoolDir = v; return true }},
 	{"LOG_LEVEL", func(e *Environment, v string) bool {
 		v = strings.ToLower(v)
 		if v == "trace" {
@@ -97,12 +121,11 @@ var environmentNames = []environmentName{
 	}},
 }
 
-// ignoredNames have no counterpart here: pools, worker threads, re-check intervals (a parked pop is woken), batch sizes of sweeps, the spool.
+// ignoredNames have no counterpart here: pools, worker threads, re-check intervals (a parked pop is woken), batch sizes of sweeps.
 var ignoredNames = []string{
 	"DB_POOL_SIZE", "DB_CONNECTION_TIMEOUT", "DB_STATEMENT_TIMEOUT", "DB_LOCK_TIMEOUT", "DB_IDLE_TIMEOUT", "DB_POOL_ACQUISITION_TIMEOUT",
 	"POP_WAIT_INITIAL_INTERVAL_MS", "POP_WAIT_BACKOFF_THRESHOLD", "POP_WAIT_BACKOFF_MULTIPLIER", "POP_WAIT_MAX_INTERVAL_MS",
-	"RETENTION_BATCH_SIZE", "EVICTION_BATCH_SIZE", "PARTITION_CLEANUP_DAYS", "METRICS_RETENTION_DAYS", "FILE_BUFFER_DIR",
-	"NUM_WORKERS", "WORKER_ID", "APP_NAME", "WEBAPP_ROOT",
+	"RETENTION_BATCH_SIZE", "EVICTION_BATCH_SIZE", "NUM_WORKERS", "WORKER_ID", "APP_NAME", "WEBAPP_ROOT",
 }
 
 // jwtTexts are the JWT_ names whose value is taken as it is.
@@ -293,6 +316,9 @@ func readSwitch(value string) (on, ok bool) {
 	}
 	return false, false
 }
+
+// days is a time in days, a hundred years at most.
+func days(n int64) time.Duration { return time.Duration(min(n, 36500)) * 24 * time.Hour }
 
 func readPositive(value string) (int64, bool) {
 	n, ok := parseInteger([]byte(value))

@@ -34,6 +34,11 @@ func TestEnvironmentOfTheOriginal(t *testing.T) {
 	assert.Len(t, e.Applied, 10)
 	assert.Empty(t, append(append(e.Ignored, e.Invalid...), e.Unsafe...))
 
+	e = environment("PARTITION_CLEANUP_DAYS=7", "METRICS_RETENTION_DAYS=10", "FILE_BUFFER_DIR=/var/lib/queen")
+	assert.Equal(t, []any{7 * 24 * time.Hour, 240 * time.Hour, "/var/lib/queen"}, []any{e.PartitionIdle, e.MetricsRetention, e.SpoolDir})
+	assert.Negative(t, environment("PARTITION_CLEANUP_DAYS=0").PartitionIdle, "never")
+	assert.Equal(t, []string{"METRICS_RETENTION_DAYS", "PARTITION_CLEANUP_DAYS"}, environment("PARTITION_CLEANUP_DAYS=-1", "METRICS_RETENTION_DAYS=0").Invalid)
+
 	assert.Equal(t, "0.0.0.0:7000", environment("PORT=7000").Addr)
 	assert.Equal(t, "[::1]:6632", environment("HOST=::1").Addr)
 	assert.False(t, environment("DEFAULT_SUBSCRIPTION_MODE=all").Options.SubscribeNew)
@@ -48,8 +53,8 @@ func TestEnvironmentThatCannotBeRead(t *testing.T) {
 }
 
 func TestEnvironmentWithoutCounterpart(t *testing.T) {
-	e := environment("DB_POOL_SIZE=150", "POP_WAIT_MAX_INTERVAL_MS=1000", "FILE_BUFFER_DIR=/tmp", "NUM_WORKERS=10", "JWT_ENABLED=false", "JWT_SECRET=s")
-	assert.Equal(t, []string{"DB_POOL_SIZE", "FILE_BUFFER_DIR", "JWT_ENABLED", "JWT_SECRET", "NUM_WORKERS", "POP_WAIT_MAX_INTERVAL_MS"}, e.Ignored)
+	e := environment("DB_POOL_SIZE=150", "POP_WAIT_MAX_INTERVAL_MS=1000", "NUM_WORKERS=10", "JWT_ENABLED=false", "JWT_SECRET=s")
+	assert.Equal(t, []string{"DB_POOL_SIZE", "JWT_ENABLED", "JWT_SECRET", "NUM_WORKERS", "POP_WAIT_MAX_INTERVAL_MS"}, e.Ignored)
 	assert.Zero(t, e.JWT, "what is switched off says nothing")
 }
 

@@ -222,10 +222,10 @@ func (s *server) pop(c *gin.Context, p *popParams, claim core.ClaimParams) error
 	return nil
 }
 
-// answerEmpty answers a pop that got nothing with a bare 204. A client that asks for conflation, or whose group has it, is told so even
+// answerEmpty answers a pop that got nothing with a bare 204. A client that asks for conflation is told what its group has even
 // then, since it takes silence for a server that does not know the word.
 func (s *server) answerEmpty(w http.ResponseWriter, queue string, p *popParams, got *core.Claimed) {
-	if !got.NewestOnly && !got.Disagrees {
+	if !p.conflation {
 		answerNothing(w)
 		return
 	}

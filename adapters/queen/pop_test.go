@@ -243,14 +243,22 @@ func TestPopOfAClientThatLeavesClaimsNothing(t *testing.T) {
 func TestPopWhileDeliveryIsPausedOrTheQueueGoes(t *testing.T) {
 	b := newBroker(t, queen.Options{})
 	b.pushIDs(t, "q", "Default", "1")
-	_, err := b.engine.ConfigureQueue(t.Context(), "q", func(q *core.Queue) error { q.Options.DeliveryPaused = true; return nil })
-	require.NoError(t, err)
+	if b.remote != nil {
+		b.remote.PauseDelivery(t, "q") // by Cloudflare's protocol, which is whose option it is
+	} else {
+		_, err := b.engine.ConfigureQueue(t.Context(), "q", func(q *core.Queue) error { q.Options.DeliveryPaused = true; return nil })
+		require.NoError(t, err)
+	}
 	assert.Empty(t, b.pop(t, "/queue/q").Messages)
 
 	parked := b.park(t.Context(), t, "gone", "/queue/gone?wait=true&timeout=30000")
 	b.do(t, http.MethodDelete, "/api/v1/resources/queues/gone", "")
 	assert.Equal(t, http.StatusNoContent, (<-parked).status)
-	parked = b.park(t.Context(), t, "stop", "/queue/stop?wait=true&timeout=30000")
+}
+
+func TestPopEndsWhenTheServerStops(t *testing.T) {
+	b := newBroker(t, queen.Options{})
+	parked := b.park(t.Context(), t, "stop", "/queue/stop?wait=true&timeout=30000")
 	require.NoError(t, b.engine.Shutdown(t.Context()))
 	assert.Equal(t, http.StatusNoContent, (<-parked).status)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -62,6 +63,16 @@ var routes = []route{
 	{http.MethodGet, "/health", levelReadOnly, (*server).health},
 }
 
+// busy are the beginnings of the routes that carry messages. They find out themselves when another gateway has changed something that they
+// would refuse a request for; all others show or change what it may have changed a moment ago, and so look first.
+var busy = []string{
+	"/api/v1/push", "/api/v1/pop", "/api/v1/ack", "/api/v1/lease/", "/api/v1/transaction", "/streams/v1/state", "/streams/v1/cycle", "/health",
+}
+
+func (r *route) looksFirst() bool {
+	return r.level != levelPublic && !slices.ContainsFunc(busy, func(begin string) bool { return strings.HasPrefix(r.path, begin) })
+}
+
 // allRoutes is the whole table.
 func allRoutes() []route { return slices.Concat(routes, viewRoutes) }
 
@@ -92,6 +103,9 @@ func (s *server) handler(r route) gin.HandlerFunc {
 		s.o.Meter.request()
 		if !s.authorize(c, r.level) {
 			return
+		}
+		if r.looksFirst() {
+			_ = s.engine.Refresh(c.Request.Context()) // where the store is away, the handler meets that too
 		}
 		err := r.handle(s, c)
 		switch {

@@ -119,12 +119,15 @@ func ruleConflation(t *testing.T, b *broker) {
 	assert.Equal(t, []string{"b19"}, b.conflate(t, with).ids(), "nothing old comes back")
 
 	// What the group's first contact said holds, for everybody.
+	assert.Equal(t, 204, b.do(t, http.MethodGet, "/api/v1/pop/queue/q?consumerGroup=g", "").status, "a bare 204 for who does not ask")
+	b.pushIDs(t, "q", "a", "a23", "a24")
 	silent := b.conflate(t, "consumerGroup=g&batch=200")
+	assert.Equal(t, []string{"a24"}, silent.ids())
 	assert.True(t, silent.Conflation && silent.ConflationConflict)
 	b.restart(t)
-	assert.True(t, b.conflate(t, "consumerGroup=g&batch=200").Conflation)
+	assert.True(t, b.conflate(t, with).Conflation)
 	all := b.conflate(t, "consumerGroup=audit&batch=200&partitions=0")
-	assert.Len(t, all.Messages, 43)
+	assert.Len(t, all.Messages, 45)
 	all = b.conflate(t, "consumerGroup=audit&batch=200&conflation=true")
 	assert.True(t, !all.Conflation && all.ConflationConflict)
 

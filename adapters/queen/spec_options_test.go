@@ -202,6 +202,14 @@ func ruleMinPopWait(t *testing.T, b *broker) {
 // swept waits until the queue q holds so many messages: retention works in cycles of 5 s.
 func (b *broker) swept(t *testing.T, n int64) {
 	t.Helper()
+	if b.remote != nil {
+		want := fmt.Sprintf(`"messages":{"total":%d,`, n)
+		require.Eventually(t, func() bool {
+			r, err := b.send(t.Context(), http.MethodGet, "/api/v1/resources/queues", "")
+			return err == nil && strings.Contains(r.body, want)
+		}, 10*time.Second, 20*time.Millisecond, "the queue should hold %d", n)
+		return
+	}
 	require.Eventually(t, func() bool {
 		stats, err := b.engine.QueueStats(t.Context(), "q", "")
 		if err != nil {

@@ -27,7 +27,7 @@ type rule struct {
 }
 
 // rules are all tests by paragraph; each file of the suite adds its own.
-var rules = slices.Concat(planeRules, routeRules, streamRules, leaseRules, ackRules, transactionRules, waitRules, optionRules, laterRules, sdkRules, streamSDKRules, painRules, sealedRules, maintenanceRules, viewRules)
+var rules = slices.Concat(planeRules, routeRules, streamRules, leaseRules, ackRules, transactionRules, waitRules, optionRules, laterRules, sdkRules, streamSDKRules, painRules, sealedRules, maintenanceRules, viewRules, moreRules)
 
 // ruleStores are the stores that every rule is tested over.
 var ruleStores = map[string]func(t *testing.T) core.Store{

@@ -128,11 +128,11 @@ func TestNothingIsLeftBehindWhenAPausedQueueIsReleased(t *testing.T) {
 	for round := range 200 {
 		name := fmt.Sprintf("q%d", round)
 		f.create(name)
-		require.NoError(t, f.engine.Pause(t.Context(), name, true))
+		f.pause(name, true)
 		waiter := f.later(t.Context(), "/v1/queue.lease", leaseBody(name, "c", 1, "1m"))
 		f.waiting(name, 1)
 		produced := f.later(t.Context(), "/v1/queue.produce", `{"queue_name":"`+name+`","request_timeout":"1m","items":[{"utf8":"x"}]}`)
-		require.NoError(t, f.engine.Pause(t.Context(), name, false))
+		f.pause(name, false)
 		require.Equal(t, 200, soon(t, produced).status)
 		require.Len(t, soon(t, waiter).items(t), 1)
 	}

@@ -78,6 +78,16 @@ func (f *fixture) restart() {
 	f.start()
 }
 
+// pause holds what comes for a queue, or lets it go on.
+func (f *fixture) pause(queue string, on bool) {
+	f.t.Helper()
+	if f.remote != nil {
+		f.remote.Pause(f.t, queue, on)
+		return
+	}
+	require.NoError(f.t, f.engine.Pause(f.t.Context(), queue, on))
+}
+
 // answer is what came back.
 type answer struct {
 	status int

@@ -22,6 +22,12 @@ type route struct {
 	named bool
 }
 
+// busy are the routes that carry items. They find out themselves when another gateway has changed something that they would refuse a request
+// for; all others show or change what it may have changed a moment ago, and so look first.
+var busy = []string{"/v1/queue.produce", "/v1/queue.reserve", "/v1/queue.lease", "/v1/queue.complete", "/v1/queue.defer", "/v1/queue.retry"}
+
+func (rt *route) looksFirst() bool { return !slices.Contains(busy, rt.path) }
+
 var (
 	everyGeneration = []Generation{R1, R2, L1, L2}
 	reserveFamily   = []Generation{R1, R2}

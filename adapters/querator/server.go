@@ -112,6 +112,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 	if !c.auto() {
 		c.dialect = dialectOf(s.o.Generation)
 	}
+	if rt.looksFirst() {
+		_ = s.engine.Refresh(r.Context()) // where the store is away, the handler meets that too
+	}
 	rep, err := rt.handle(c)
 	s.answer(w, r, rep, err)
 }
@@ -210,15 +213,19 @@ func (s *server) hasHealth() bool { return s.o.Generation != R1 && s.o.Generatio
 
 // health answers GET /health; it is never authenticated.
 func (s *server) health(w http.ResponseWriter, r *http.Request) {
+	s.writeHealth(w, s.engine.Now().Std(), s.engine.Ready(r.Context()))
+}
+
+// writeHealth answers with what is wrong with the store, nil being nothing, at a time.
+func (s *server) writeHealth(w http.ResponseWriter, now time.Time, err error) {
 	status, state := http.StatusOK, "pass"
-	err := s.engine.Ready(r.Context())
 	if err != nil {
 		status, state = http.StatusServiceUnavailable, "fail"
 	}
 	check := openObject(nil)
 	check.str("componentType", "datastore")
 	check.str("status", state)
-	check.time("time", s.engine.Now().Std().Truncate(time.Second))
+	check.time("time", now.Truncate(time.Second))
 	if err != nil {
 		check.str("output", "storage check failed")
 	}

@@ -133,6 +133,15 @@ func (c *call) lookupPartition(name string, number int32) (core.Queue, core.Part
 	return q, p, nil
 }
 
+// lookAgain finds a queue and one of its partitions as other gateways have left them, and whether the partition is another one than before.
+func (c *call) lookAgain(name string, number int32, before core.Partition) (q core.Queue, p core.Partition, changed bool) {
+	if c.engine.Refresh(c.ctx) != nil {
+		return q, p, false
+	}
+	q, p, err := c.lookupPartition(name, number)
+	return q, p, err == nil && p.ID != before.ID
+}
+
 // settle reads the ids and settles their items, all or none.
 func (c *call) settle(q *core.Queue, p core.Partition, act string, items []givenBack, params core.SettleItemsParams) (reply, error) {
 	if err := c.rooms.enter(q.ID); err != nil {
@@ -149,6 +158,10 @@ func (c *call) settle(q *core.Queue, p core.Partition, act string, items []given
 			return nil, malformedID(it.id, err)
 		}
 		if !ok {
+			// Another gateway may have made the queue anew, and leased the item from that.
+			if again, now, changed := c.lookAgain(params.Queue, params.Ordinal, p); changed {
+				return c.settle(&again, now, act, items, params)
+			}
 			return nil, noItem(it.id)
 		}
 		ids[i] = it.id

@@ -222,7 +222,7 @@ func TestWhatWakesAWaitingLease(t *testing.T) {
 func TestAPausedQueueHoldsRequestsAndReleasesThemTogether(t *testing.T) {
 	f := newFixture(t, querator.Options{})
 	f.create("q")
-	require.NoError(t, f.engine.Pause(t.Context(), "q", true))
+	f.pause("q", true)
 	answers := make([]<-chan answer, 0, 3)
 	for i, n := range []int{20, 6, 1} {
 		answers = append(answers, f.later(t.Context(), "/v1/queue.lease", leaseBody("q", "c"+strings.Repeat("i", i), n, "1m")))
@@ -231,7 +231,7 @@ func TestAPausedQueueHoldsRequestsAndReleasesThemTogether(t *testing.T) {
 	produced := f.later(t.Context(), "/v1/queue.produce", produceBody(23))
 	f.statsShow(`"produce_waiting":1,"lease_waiting":3`)
 
-	require.NoError(t, f.engine.Pause(t.Context(), "q", false))
+	f.pause("q", false)
 
 	require.Equal(t, 200, soon(t, produced).status)
 	for i, want := range []int{16, 6, 1} {

@@ -22,6 +22,9 @@ const (
 	builtRelay   = "leasehold-relay:conformance"
 )
 
+// version is what the gateway says of itself: that of the build whose answers the recorded conversations have.
+const version = "dev-build"
+
 const module = "github.com/leasehold/leasehold"
 
 // images are the names of what a fleet is made of.
@@ -51,7 +54,7 @@ func build(image, command, more string) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	program := filepath.Join(dir, "program")
 	ctx := context.Background()
-	compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, command)
+	compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X "+module+"/cmd/leasehold/app.Version="+version, "-o", program, command)
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := compile.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w\n%s", command, err, out)

@@ -53,19 +53,37 @@ type gateway struct {
 	blackbox.Target
 	queen blackbox.Queen
 	cf    blackbox.Cfqueues
+	qr    blackbox.Querator
 
 	mu   sync.Mutex
 	said map[string]int
 	log  []string
-	done chan struct{}
+	// open is closed when all listeners accept connections, ready when the server says that it is, done when it has ended.
+	open, ready, done chan struct{}
 }
 
 // startGateway starts a server over a store, and ends it with the test.
 func startGateway(t *testing.T, store string, flags ...string) *gateway {
 	t.Helper()
+	g := launchGateway(t, store, flags...)
+	g.await(t, g.ready)
+	return g
+}
+
+// launchGateway starts a server over a store that need not be there yet: it returns when the listeners are open.
+func launchGateway(t *testing.T, store string, flags ...string) *gateway {
+	t.Helper()
+	g := spawnGateway(t, store, flags...)
+	g.await(t, g.open)
+	return g
+}
+
+// spawnGateway starts a server's process and waits for nothing: before open is closed nobody may use its clients.
+func spawnGateway(t *testing.T, store string, flags ...string) *gateway {
+	t.Helper()
 	path, err := binary()
 	require.NoError(t, err)
-	g := &gateway{said: map[string]int{}, done: make(chan struct{})}
+	g := &gateway{said: map[string]int{}, open: make(chan struct{}), ready: make(chan struct{}), done: make(chan struct{})}
 	cmd := exec.Command(path, append([]string{
 		"serve", "--store", store, "--data-dir", t.TempDir(), "--log-format", "json", "--queen-addr", "127.0.0.1:0",
 		"--querator-addr", "127.0.0.1:0", "--cfqueues-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0",
@@ -73,8 +91,7 @@ func startGateway(t *testing.T, store string, flags ...string) *gateway {
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	ready := make(chan struct{})
-	go g.watch(stderr, ready)
+	go g.watch(stderr)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended
 		<-g.done
@@ -85,19 +102,22 @@ func startGateway(t *testing.T, store string, flags ...string) *gateway {
 			g.mu.Unlock()
 		}
 	})
+	return g
+}
+
+// await waits for a moment of the gateway's start.
+func (g *gateway) await(t *testing.T, moment <-chan struct{}) {
+	t.Helper()
 	select {
-	case <-ready:
+	case <-moment:
 	case <-g.done:
 		t.Fatalf("the gateway did not start: %s", strings.Join(g.log, "\n"))
 	case <-time.After(30 * time.Second):
 		t.Fatal("the gateway is not ready")
 	}
-	conn := blackbox.NewConn()
-	g.queen, g.cf = blackbox.Queen{Base: g.Queen, Conn: conn}, blackbox.Cfqueues{Base: g.Cfqueues, Conn: conn}
-	return g
 }
 
-func (g *gateway) watch(stderr io.Reader, ready chan<- struct{}) {
+func (g *gateway) watch(stderr io.Reader) {
 	defer close(g.done)
 	lines := bufio.NewScanner(stderr)
 	lines.Buffer(nil, 1<<20)
@@ -110,14 +130,30 @@ func (g *gateway) watch(stderr io.Reader, ready chan<- struct{}) {
 			g.log = g.log[1:]
 		}
 		g.mu.Unlock()
-		switch {
-		case line.Msg == "listening" && line.Protocol == "queen":
-			g.Queen = "http://" + line.Addr
-		case line.Msg == "listening" && line.Protocol == "cfqueues":
-			g.Cfqueues = "http://" + line.Addr
-		case line.Msg == "server is ready":
-			close(ready)
+		switch line.Msg {
+		case "listening":
+			g.listening(line.Protocol, "http://"+line.Addr)
+		case "server is ready":
+			close(g.ready)
 		}
+	}
+}
+
+// listening notes where a protocol is served.
+func (g *gateway) listening(protocol, base string) {
+	switch protocol {
+	case "queen":
+		g.Queen = base
+	case "querator":
+		g.Querator = base
+	case "cfqueues":
+		g.Cfqueues = base
+	}
+	if protocol != "admin" && g.Queen != "" && g.Querator != "" && g.Cfqueues != "" {
+		conn := blackbox.NewConn()
+		g.queen, g.cf = blackbox.Queen{Base: g.Queen, Conn: conn}, blackbox.Cfqueues{Base: g.Cfqueues, Conn: conn}
+		g.qr = blackbox.Querator{Base: g.Querator, Conn: conn}
+		close(g.open)
 	}
 }
 

@@ -2,10 +2,12 @@ package postgres_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -103,6 +105,9 @@ type pair struct {
 	pushed     atomic.Int64
 	duplicates atomic.Int64
 
+	// said is what all clients said.
+	said history
+
 	mu sync.Mutex
 	// shared counts the deliveries of each message to the shared group.
 	shared map[string]int
@@ -129,8 +134,8 @@ func (w *pair) work(d time.Duration) {
 	finished := make(chan struct{})
 	for i := range 8 {
 		g := w.gateways[i%2]
-		consumers.Go(func() { w.exclusive(g, w.gateways[(i/2)%2], finished) })
-		consumers.Go(func() { w.sharing(g, w.gateways[(i/2)%2], finished) })
+		consumers.Go(func() { w.exclusive(100+i, g, w.gateways[(i/2)%2], finished) })
+		consumers.Go(func() { w.sharing(200+i, g, w.gateways[(i/2)%2], finished) })
 	}
 	producers.Wait()
 	end := time.Now().Add(60 * time.Second)
@@ -166,32 +171,44 @@ func (w *pair) produce(ctx context.Context, line, lines int) {
 			payload := fmt.Sprintf(`{"p":%q,"n":%d}`, m.P, m.N)
 			batch = append(batch, blackbox.QueenItem{Queue: pairQueue, Partition: m.P, Payload: payload, TransactionID: fmt.Sprintf("%d-%d", p, next[p])})
 		}
-		statuses := make([][]string, 2)
-		var both sync.WaitGroup
-		for n := range statuses {
-			both.Go(func() { statuses[n] = w.push(w.gateways[n], batch) })
-		}
-		both.Wait()
-		for k := range batch {
-			queued := 0
-			for n := range statuses {
-				if len(statuses[n]) != len(batch) {
-					w.Errorf("a push was not answered: %v", statuses)
-					return
-				}
-				switch statuses[n][k] {
-				case "queued":
-					queued++
-				case "duplicate":
-					w.duplicates.Add(1)
-				}
-			}
-			if queued != 1 {
-				w.Errorf("%s was queued %d times: %v", batch[k].TransactionID, queued, statuses)
-			}
+		if !w.pushTwice(line, next[p], batch) {
+			return
 		}
 		w.pushed.Add(int64(len(batch)))
 	}
+}
+
+// pushTwice pushes a batch to one partition, which ends with the number last there, through both gateways at once.
+func (w *pair) pushTwice(line, last int, batch []blackbox.QueenItem) bool {
+	statuses, times := make([][]string, 2), make([]span, 2)
+	var both sync.WaitGroup
+	for n := range statuses {
+		both.Go(func() {
+			times[n] = begin()
+			statuses[n] = w.push(w.gateways[n], batch)
+			times[n] = times[n].end()
+		})
+	}
+	both.Wait()
+	for n := range statuses {
+		if len(statuses[n]) != len(batch) || slices.ContainsFunc(statuses[n], func(s string) bool { return s != statuses[n][0] }) {
+			w.Errorf("a push was not answered as one: %v", statuses)
+			return false
+		}
+	}
+	if a, b := statuses[0][0], statuses[1][0]; a == b || a != "queued" && a != "duplicate" || b != "queued" && b != "duplicate" {
+		w.Errorf("%s was not queued once and a duplicate once: %v", batch[0].TransactionID, statuses)
+	}
+	w.duplicates.Add(int64(len(batch)))
+	for n := range statuses {
+		queued := statuses[n][0] == "queued"
+		w.said.add(partitionObject(batch[0].Partition), 2*line+n, times[n], pushed{last - len(batch) + 1, last, queued})
+		for k := range batch {
+			// As the shared group sees it, a message is a row of one.
+			w.said.add(messageObject(batch[k].Partition, last-len(batch)+1+k), 2*line+n, times[n], pushed{1, 1, queued})
+		}
+	}
+	return true
 }
 
 // push returns what became of each item.
@@ -222,60 +239,79 @@ func (w *pair) push(g *gateway, items []blackbox.QueenItem) []string {
 	return statuses
 }
 
-// exclusive pops at one gateway and acknowledges at another, as a group of its own.
-func (w *pair) exclusive(take, give *gateway, finished <-chan struct{}) {
-	query := url.Values{
-		"batch": {"20"}, "partitions": {"3"}, "consumerGroup": {"strict"}, "subscriptionMode": {"all"}, "leaseSeconds": {"60"}, "wait": {"true"}, "timeout": {"200"},
-	}
-	for {
+// exclusive pops at one gateway and acknowledges at another, as a group of its own. Now and then it does not wait, and is told at once whether there
+// is something.
+func (w *pair) exclusive(client int, take, give *gateway, finished <-chan struct{}) {
+	for round := 0; ; round++ {
 		select {
 		case <-finished:
 			return
 		default:
 		}
+		query := url.Values{"batch": {"20"}, "partitions": {"3"}, "consumerGroup": {"strict"}, "subscriptionMode": {"all"}, "leaseSeconds": {"60"}}
+		if round%4 != 0 {
+			query.Set("wait", "true")
+			query.Set("timeout", "200")
+		}
+		asked := begin()
 		got, err := take.queen.Pop(context.Background(), pairQueue, "", query)
+		asked = asked.end()
 		if err != nil {
 			w.Error(err)
 			return
 		}
+		if len(got) == 0 && w.partitions == 1 {
+			w.said.add(partitionObject("0"), client, asked, nothing{})
+		}
 		byPartition := map[string][]blackbox.QueenMessage{}
 		for _, m := range got {
-			byPartition[m.PartitionID] = append(byPartition[m.PartitionID], m)
+			byPartition[m.Partition] = append(byPartition[m.Partition], m)
 		}
-		numbers := map[string][]int{}
-		for id, list := range byPartition {
-			for _, m := range list {
-				var n number
-				if err := json.Unmarshal(m.Data, &n); err != nil {
-					w.Error(err)
-				}
-				numbers[id] = append(numbers[id], n.N)
-			}
-			w.o.take(id, list[0].LeaseID, numbers[id])
-		}
-		for id, list := range byPartition {
-			last := list[len(list)-1]
-			w.o.give(id, numbers[id])
-			out, err := give.queen.Ack(context.Background(), "strict", blackbox.QueenAck{
-				TransactionID: last.TransactionID, PartitionID: id, LeaseID: last.LeaseID, Status: "completed",
-			})
-			if err != nil || !out[0].Success {
-				w.Errorf("%v: %+v", err, out)
+		for p, list := range byPartition {
+			if !w.settle(client, give, asked, p, list) {
 				return
 			}
 		}
 	}
 }
 
+// settle notes what was taken of a partition and completes it.
+func (w *pair) settle(client int, give *gateway, asked span, p string, list []blackbox.QueenMessage) bool {
+	last := list[len(list)-1]
+	numbers := make([]int, len(list))
+	for i, m := range list {
+		var n number
+		if err := json.Unmarshal(m.Data, &n); err != nil {
+			w.Error(err)
+		}
+		numbers[i] = n.N
+	}
+	w.o.take(last.PartitionID, last.LeaseID, numbers)
+	w.said.add(partitionObject(p), client, asked, taken{numbers[0], numbers[len(numbers)-1], last.LeaseID})
+	w.o.give(last.PartitionID, numbers)
+	sent := begin()
+	out, err := give.queen.Ack(context.Background(), "strict", blackbox.QueenAck{
+		TransactionID: last.TransactionID, PartitionID: last.PartitionID, LeaseID: last.LeaseID, Status: "completed",
+	})
+	if err != nil || !out[0].Success {
+		w.Errorf("%v: %+v", err, out)
+		return false
+	}
+	w.said.add(partitionObject(p), client, sent.end(), settled{last.LeaseID})
+	return true
+}
+
 // sharing pulls and acknowledges as Cloudflare's consumers do.
-func (w *pair) sharing(take, give *gateway, finished <-chan struct{}) {
+func (w *pair) sharing(client int, take, give *gateway, finished <-chan struct{}) {
 	for {
 		select {
 		case <-finished:
 			return
 		default:
 		}
+		asked := begin()
 		got, err := take.cf.Pull(context.Background(), pairQueue, 20, 60_000)
+		asked = asked.end()
 		if err != nil {
 			w.Error(err)
 			return
@@ -284,16 +320,30 @@ func (w *pair) sharing(take, give *gateway, finished <-chan struct{}) {
 			time.Sleep(5 * time.Millisecond)
 			continue
 		}
-		leases := make([]string, len(got))
+		leases, objects := make([]string, len(got)), make([]string, len(got))
 		w.mu.Lock()
 		for i, m := range got {
 			leases[i] = m.LeaseID
 			w.shared[m.ID]++
 		}
 		w.mu.Unlock()
+		for i, m := range got {
+			var n number
+			body, err := base64.StdEncoding.DecodeString(m.Body)
+			if err != nil || json.Unmarshal(body, &n) != nil {
+				w.Errorf("%v in %s", err, m.Body)
+			}
+			objects[i] = messageObject(n.P, n.N)
+			w.said.add(objects[i], client, asked, taken{1, 1, m.LeaseID})
+		}
+		sent := begin()
 		if _, err := give.cf.Ack(context.Background(), pairQueue, leases); err != nil {
 			w.Error(err)
 			return
+		}
+		sent = sent.end()
+		for i := range got {
+			w.said.add(objects[i], client, sent, settled{leases[i]})
 		}
 	}
 }
@@ -312,4 +362,7 @@ func (w *pair) check() {
 		}
 	}
 	assert.Positive(w, w.pushed.Load())
+	began := time.Now()
+	objects, operations := w.said.check(w.T)
+	w.Logf("an order was found for each of %d objects, of %d operations in all, in %s", objects, operations, time.Since(began).Round(time.Millisecond))
 }

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,7 +30,13 @@ type steady struct {
 	popped atomic.Int64
 }
 
-const steadyPartitions, steadyBatch = 16, 100
+const (
+	steadyPartitions, steadyBatch, steadyPayload = 16, 100, 100
+	// steadyLeft bounds what all tables together may take in the end, in bytes.
+	steadyLeft = 16 << 20
+	// everything is the size of all tables with their indexes, in bytes, but for the commits, which stay for two minutes.
+	everything = "SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_stat_user_tables WHERE schemaname = 'leasehold' AND relname <> 'commits'"
+)
 
 // TestSteadyQueue lets messages flow through a queue whose rule deletes what is settled, and prints how large the tables are and
 // how much of their updates touched no index: what is gone leaves nothing behind.
@@ -40,7 +47,7 @@ func TestSteadyQueue(t *testing.T) {
 		require.NoError(t, err)
 		w.total = n
 	}
-	server := testenv.NewCluster(t, "autovacuum_naptime=5s")
+	server := testenv.NewCluster(t) // with stock settings, so that vacuums come once a minute
 	s, err := postgres.Open(t.Context(), server.URL(), postgres.Options{})
 	require.NoError(t, err)
 	w.engine, err = core.New(t.Context(), s, core.Options{Clock: s.Clock()})
@@ -57,16 +64,27 @@ func TestSteadyQueue(t *testing.T) {
 	_, err = w.engine.CreateQueue(t.Context(), q, steadyPartitions)
 	require.NoError(t, err)
 	began := time.Now()
+	watched := w.watch(server.URL())
 	w.flow()
-	t.Logf("%d messages in %s", w.popped.Load(), time.Since(began).Round(time.Second))
+	peaks := watched()
+	t.Logf("%d messages in %s; all tables together at each tenth of them, in MB: %d", w.popped.Load(), time.Since(began).Round(time.Second), peaks)
 	w.settle()
-	w.sizes()
+	w.sizes("when the last message was settled")
+	server.Exec(t, "ALTER SYSTEM SET autovacuum_naptime = '1s'") // so that nobody waits for the next minute
+	server.Exec(t, "SELECT pg_reload_conf()")
+	left := w.shrunk()
+	w.sizes("after the next vacuum")
+	t.Logf("%d kB are left of %d kB of payloads that went through", left>>10, w.total*steadyPayload>>10)
+	assert.Less(t, left, int64(steadyLeft), "what is gone leaves nothing behind")
+	if n := len(peaks); n == 10 && w.total >= 1_000_000 {
+		assert.Less(t, slices.Max(peaks[n/2:]), 2*slices.Max(peaks[:n/2])+8, "the tables do not grow with what has gone through")
+	}
 }
 
 // flow runs producers and consumers until all messages are through.
 func (w *steady) flow() {
 	var wg sync.WaitGroup
-	payload := []byte(strings.Repeat("x", 100))
+	payload := []byte(strings.Repeat("x", steadyPayload))
 	for p := range 4 {
 		wg.Go(func() {
 			for i := p; w.pushed.Add(steadyBatch) <= w.total; i++ {
@@ -129,9 +147,50 @@ func (w *steady) settle() {
 	}, 60*time.Second, 200*time.Millisecond, "%d messages are left", left)
 }
 
-// sizes prints the tables and checks that they are those of an empty queue, or nearly.
-func (w *steady) sizes() {
+// watch notes the size of everything at each tenth of the messages, in MB, until the returned function is called.
+func (w *steady) watch(url string) (stop func() []int64) {
 	w.Helper()
+	conn, err := pgx.Connect(w.Context(), url)
+	require.NoError(w, err)
+	done, out := make(chan struct{}), make(chan []int64)
+	go func() {
+		defer func() { _ = conn.Close(context.Background()) }()
+		var sizes []int64
+		for tick := time.NewTicker(50 * time.Millisecond); ; {
+			select {
+			case <-done:
+				tick.Stop()
+				out <- sizes
+				return
+			case <-tick.C:
+			}
+			if w.popped.Load() < int64(len(sizes)+1)*w.total/10 {
+				continue
+			}
+			var size int64
+			if assert.NoError(w, conn.QueryRow(context.Background(), everything).Scan(&size)) {
+				sizes = append(sizes, size>>20)
+			}
+		}
+	}()
+	return func() []int64 { close(done); return <-out }
+}
+
+// shrunk waits until vacuums have made the tables small, and returns the size of everything.
+func (w *steady) shrunk() (size int64) {
+	w.Helper()
+	for end := time.Now().Add(90 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		require.NoError(w, w.db.QueryRow(w.Context(), everything).Scan(&size))
+		if size < steadyLeft || time.Now().After(end) {
+			return size
+		}
+	}
+}
+
+// sizes prints the tables and checks that those of a row per partition are small, and change without touching an index.
+func (w *steady) sizes(when string) {
+	w.Helper()
+	w.Log(when)
 	_, err := w.db.Exec(w.Context(), "SELECT pg_stat_force_next_flush()")
 	assert.True(w, err == nil || strings.Contains(err.Error(), "does not exist"))
 	rows, err := w.db.Query(w.Context(), `SELECT relname, pg_total_relation_size(relid), n_tup_upd, n_tup_hot_upd, n_tup_ins, n_tup_del, n_dead_tup

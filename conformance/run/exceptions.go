@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/leasehold/leasehold/conformance/target"
 )
 
 // exception is a set of cases of which the target's answer is known to differ.
@@ -16,7 +17,9 @@ type exception struct {
 	pattern, reason string
 	// skip is for tests that would never end there, or end the others: they are not run.
 	skip bool
-	used int
+	// together is no exception: the cases must pass when one gateway gets all their requests.
+	together bool
+	used     int
 }
 
 // readExceptions reads conformance/exceptions/TARGET.txt, and for the targets in
@@ -26,6 +29,8 @@ type exception struct {
 //	PROTOCOL: reason                  begins a section; the reason holds for what follows
 //	TestName/sub/case                 a case; * is any text without a slash, a last /... anything below
 //	! TestName                        a test that is not even run, since it would wait for ever
+//	~ TestName/sub/case               a case that must pass, but with all of its requests at one gateway, chosen
+//	                                  at random: it expects what a gateway promises of what it knows itself
 //
 // The names of stores ("memory", "remote" and so on) are left out of cases' names.
 func readExceptions(target string) (map[string][]*exception, error) {
@@ -64,26 +69,15 @@ func parseExceptions(text string, out map[string][]*exception) error {
 			return fmt.Errorf("%q stands before any reason", line)
 		default:
 			pattern, skip := strings.CutPrefix(line, "! ")
-			out[protocol] = append(out[protocol], &exception{pattern: pattern, reason: reason, skip: skip})
+			pattern, together := strings.CutPrefix(pattern, "~ ")
+			out[protocol] = append(out[protocol], &exception{pattern: pattern, reason: reason, skip: skip, together: together})
 		}
 	}
 	return nil
 }
 
 // covers says whether an exception is for a case.
-func (e *exception) covers(name string) bool {
-	if below, ok := strings.CutSuffix(e.pattern, "/..."); ok {
-		n := strings.Count(below, "/") + 1
-		parts := strings.Split(name, "/")
-		if len(parts) < n {
-			return false
-		}
-		ok, err := path.Match(escape(below), strings.Join(parts[:n], "/"))
-		return ok && err == nil
-	}
-	ok, err := path.Match(escape(e.pattern), name)
-	return ok && err == nil
-}
+func (e *exception) covers(name string) bool { return target.Covers(e.pattern, name) }
 
 // skipped is the pattern of the tests that are not run, "" for none.
 func skipped(declared []*exception) string {
@@ -96,14 +90,15 @@ func skipped(declared []*exception) string {
 	return pattern(names)
 }
 
-// escape leaves * its meaning and takes that of [ and ? away, which names of cases contain.
-func escape(pattern string) string { return strings.NewReplacer("[", `\[`, "?", `\?`).Replace(pattern) }
-
-// plain is a case's name without the part that says what it ran over.
-func plain(name string) string {
-	parts := strings.Split(name, "/")
-	parts = slices.DeleteFunc(parts, func(p string) bool { return slices.Contains([]string{"memory", "sqlite", "postgres", "remote"}, p) })
-	return strings.Join(parts, "/")
+// together are the patterns of the cases of which one gateway gets all requests.
+func together(declared []*exception) string {
+	var names []string
+	for _, e := range declared {
+		if e.together {
+			names = append(names, e.pattern)
+		}
+	}
+	return strings.Join(names, "\n")
 }
 
 // judge compares what happened with what is declared, and returns what is wrong.
@@ -111,10 +106,14 @@ func (r *result) judge(declared []*exception) []string {
 	r.excepted = map[string]string{}
 	var problems []string
 	for _, c := range r.cases {
-		name := plain(c.name)
+		name := target.Plain(c.name)
 		i := slices.IndexFunc(declared, func(e *exception) bool { return e.covers(name) })
 		if i >= 0 {
 			declared[i].used++
+			if declared[i].together {
+				r.together++
+				i = -1
+			}
 		}
 		switch {
 		case c.state == "pass" && i >= 0:

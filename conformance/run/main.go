@@ -78,9 +78,11 @@ type runner struct {
 	keep      string
 	limit     time.Duration
 	binaries  map[string]string
-	dir       string
-	results   []*result
-	problems  []string
+	// asking has, by protocol, the pattern of the tests that ask for a target; "" while no target was played.
+	asking   map[string]string
+	dir      string
+	results  []*result
+	problems []string
 	// warnings are the problems of tolerated targets.
 	tolerated []string
 	warnings  []string
@@ -140,7 +142,7 @@ func (r *runner) target(ctx context.Context, name string, t opener) (err error) 
 			continue
 		}
 		began := time.Now()
-		got, err := r.play(ctx, name, protocol, env, skipped(exceptions[protocol]))
+		got, err := r.play(ctx, name, protocol, env, exceptions[protocol])
 		if err != nil {
 			return err
 		}

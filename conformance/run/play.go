@@ -14,11 +14,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/leasehold/leasehold/conformance/target"
 )
 
 // compile builds each adapter's tests once.
 func (r *runner) compile(ctx context.Context) error {
-	r.binaries = map[string]string{}
+	r.binaries, r.asking = map[string]string{}, map[string]string{}
 	for _, p := range r.protocols {
 		path := filepath.Join(r.dir, p+".test")
 		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", path, "./adapters/"+p)
@@ -45,6 +47,8 @@ type result struct {
 	cases            []*outcome
 	excepted         map[string]string
 	failed           []*outcome
+	// together is how many cases were played with all of their requests at one gateway.
+	together int
 	// ended says where the tests ended too early, "" where they did not.
 	ended string
 	took  interface{ Seconds() float64 }
@@ -55,11 +59,12 @@ type event struct{ Action, Test, Output string }
 
 // play runs the tests of a protocol and keeps those that asked for a target. A
 // test that panics ends the others; they are run again without it.
-func (r *runner) play(ctx context.Context, target, protocol string, env []string, skip string) (*result, error) {
-	noted := filepath.Join(r.dir, target+"-"+protocol+".cases")
-	all, last := map[string]*outcome{}, ""
+func (r *runner) play(ctx context.Context, where, protocol string, env []string, declared []*exception) (*result, error) {
+	noted := filepath.Join(r.dir, where+"-"+protocol+".cases")
+	all, last, skip := map[string]*outcome{}, "", skipped(declared)
+	env = slices.Concat(env, []string{target.CasesVariable + "=" + noted, target.OneReplicaVariable + "=" + together(declared)})
 	for range mostPanics {
-		raw, err := r.once(ctx, target, protocol, slices.Concat(env, []string{"CONFORMANCE_CASES=" + noted}), skip)
+		raw, err := r.once(ctx, where, protocol, env, skip)
 		if err != nil {
 			return nil, err
 		}
@@ -79,14 +84,29 @@ func (r *runner) play(ctx context.Context, target, protocol string, env []string
 	if err != nil {
 		return nil, fmt.Errorf("no case of %s ran (%w):\n%s", protocol, err, last)
 	}
-	out := &result{protocol: protocol, target: target, cases: leaves(all, strings.Fields(string(names)))}
+	r.learn(protocol, strings.Fields(string(names)))
+	out := &result{protocol: protocol, target: where, cases: leaves(all, strings.Fields(string(names)))}
 	for _, c := range out.cases {
 		if c.state == "" {
 			c.state = "fail"
-			out.ended = fmt.Sprintf("%s on %s: the tests ended in the middle of %s:\n%s", protocol, target, c.name, last)
+			out.ended = fmt.Sprintf("%s on %s: the tests ended in the middle of %s:\n%s", protocol, where, c.name, last)
 		}
 	}
 	return out, nil
+}
+
+// learn notes which tests ask for a target, the first time that a protocol's tests are run. Further targets run only those.
+func (r *runner) learn(protocol string, names []string) {
+	if r.asking[protocol] != "" {
+		return
+	}
+	var tests []string
+	for _, n := range names {
+		top, _, _ := strings.Cut(n, "/")
+		tests = append(tests, "^"+regexp.QuoteMeta(top)+"$")
+	}
+	slices.Sort(tests)
+	r.asking[protocol] = strings.Join(slices.Compact(tests), "|")
 }
 
 // mostPanics bounds how often tests are run again.
@@ -95,7 +115,7 @@ const mostPanics = 12
 // once runs the tests and returns their output in test2json's form.
 func (r *runner) once(ctx context.Context, target, protocol string, env []string, skip string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", r.binaries[protocol], //nolint:gosec // the tester's own words
-		"-test.v=test2json", "-test.short", "-test.parallel=1", "-test.timeout="+r.limit.String(), "-test.skip="+skip)
+		"-test.v=test2json", "-test.short", "-test.parallel=1", "-test.timeout="+r.limit.String(), "-test.skip="+skip, "-test.run="+r.asking[protocol])
 	cmd.Dir = filepath.Join("adapters", protocol)
 	cmd.Env = slices.Concat(os.Environ(), env)
 	var raw bytes.Buffer

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/leasehold/leasehold/conformance/target"
 )
 
 func (r *result) passed() int { return len(r.cases) - len(r.excepted) - len(r.failed) }
@@ -61,6 +63,9 @@ func (r *runner) reasons(out io.Writer, x *result) {
 	order := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
 		return cmp.Or(len(by[b])-len(by[a]), strings.Compare(a, b))
 	})
+	if x.together > 0 {
+		_, _ = fmt.Fprintf(out, "\n%s on %s: %d cases with all of their requests at one gateway\n", x.protocol, x.target, x.together)
+	}
 	if len(order) > 0 {
 		_, _ = fmt.Fprintf(out, "\n%s on %s, excepted:\n", x.protocol, x.target)
 	}
@@ -69,7 +74,7 @@ func (r *runner) reasons(out io.Writer, x *result) {
 		if r.list {
 			slices.Sort(by[reason])
 			for _, name := range by[reason] {
-				_, _ = fmt.Fprintf(out, "          %s\n", plain(name))
+				_, _ = fmt.Fprintf(out, "          %s\n", target.Plain(name))
 			}
 		}
 	}

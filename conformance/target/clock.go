@@ -58,6 +58,13 @@ func (c remoteClock) Set(t time.Time) {
 
 func (c remoteClock) move(d time.Duration) {
 	c.tb.Helper()
+	if d >= time.Second && len(c.r.counters) > 1 {
+		// As much time does not pass without every replica having looked at what the others did, which it also does when it is asked about
+		// a queue that it does not know.
+		for _, counter := range c.r.counters {
+			c.r.ask(c.tb, http.MethodPost, counter+"/v1/queue.stats", `{"queue_name":"no-queue-has-this-name"}`)
+		}
+	}
 	for _, control := range c.r.controls {
 		c.r.call(c.tb, http.MethodPost, control+"/clock", fmt.Sprintf(`{"op":"advance","by":%q}`, d))
 	}
@@ -104,6 +111,19 @@ func (r *Remote) AwaitWaiting(tb testing.TB, queue string, n int) {
 		case time.Now().After(until):
 			tb.Fatalf("%d consumers wait on %s, not %d", got, queue, n)
 		}
+	}
+}
+
+// Pause has all replicas hold what comes for a queue of Querator's, or lets it go on.
+func (r *Remote) Pause(tb testing.TB, queue string, on bool) {
+	tb.Helper()
+	if len(r.controls) == 0 {
+		tb.Skip("needs a control listener that holds queues")
+	}
+	name, err := json.Marshal(queue)
+	require.NoError(tb, err)
+	for _, c := range r.controls {
+		r.call(tb, http.MethodPost, c+"/pause", fmt.Sprintf(`{"queue_name":%s,"pause":%t}`, name, on))
 	}
 }
 

@@ -10,6 +10,8 @@
 //	                              passes by itself, and a test that would wait long is skipped
 //	CONFORMANCE_OPERATOR          base URL of who runs the replicas; POST /restart restarts them
 //	CONFORMANCE_CASES             file that gets the name of every test that asked this package
+//	CONFORMANCE_ONE_REPLICA       patterns, a line each, of tests whose requests all go to the same replica,
+//	                              which one is chosen at random
 //
 // A remote server is shared by all tests, so each test finds it with every
 // queue deleted and, where clocks can be moved, at coretest.Start.

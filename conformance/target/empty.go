@@ -27,6 +27,15 @@ func (r *Remote) empty(tb testing.TB) {
 	}
 }
 
+// forget deletes what outlives queues, where the control listener can: the traces and the queries of stream processors that an earlier test
+// of Queen has left.
+func (r *Remote) forget(tb testing.TB) {
+	tb.Helper()
+	if r.protocol == Queen && len(r.controls) > 0 {
+		r.call(tb, http.MethodPost, r.controls[0]+"/forget", "{}")
+	}
+}
+
 func (r *Remote) emptyQueen(tb testing.TB) {
 	tb.Helper()
 	base := r.pick("")
@@ -89,4 +98,14 @@ func (r *Remote) decode(tb testing.TB, method, url, body string, into any) {
 	tb.Helper()
 	text := r.call(tb, method, url, body)
 	require.NoError(tb, json.Unmarshal(text, into), "%s", text)
+}
+
+// PauseDelivery has a queue refuse every claim, by Cloudflare's protocol.
+func (r *Remote) PauseDelivery(tb testing.TB, queue string) {
+	tb.Helper()
+	all := byFamily(list(TargetVariable + Cfqueues))[""]
+	if len(all) == 0 {
+		tb.Skip("needs a server that speaks Cloudflare's protocol too")
+	}
+	r.call(tb, http.MethodPatch, all[0]+account+"/"+url.PathEscape(queue), `{"settings":{"delivery_paused":true}}`)
 }

@@ -24,6 +24,9 @@ const (
 	Cfqueues = "CFQUEUES"
 )
 
+// answerTimeout bounds how long a server may take for one answer, so that one that never comes fails its own case and no other.
+const answerTimeout = 15 * time.Second
+
 // Clock is what tests do with time.
 type Clock interface {
 	// Now is the server's time.
@@ -42,6 +45,8 @@ type Remote struct {
 	controls []string
 	// counters are listeners, one of each replica, that tell how many consumers wait.
 	counters []string
+	// only is the replica that gets every request of the test, below 0 when each may get any.
+	only     int
 	operator string
 	shift    shift
 	client   *http.Client
@@ -57,7 +62,7 @@ func Of(tb testing.TB, protocol string) *Remote {
 		return nil
 	}
 	r := &Remote{
-		protocol: protocol, controls: list(ControlVariable), operator: os.Getenv(OperatorVariable),
+		protocol: protocol, controls: list(ControlVariable), operator: os.Getenv(OperatorVariable), only: onlyReplica(tb.Name()),
 		client: &http.Client{
 			Transport:     &http.Transport{Proxy: nil, DisableCompression: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -72,6 +77,7 @@ func Of(tb testing.TB, protocol string) *Remote {
 	tb.Cleanup(r.client.CloseIdleConnections)
 	r.begin(tb)
 	r.empty(tb)
+	r.forget(tb)
 	return r
 }
 
@@ -107,7 +113,11 @@ func (r *Remote) pick(family string) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return all[rand.IntN(len(all))]
+	i := rand.IntN(len(all))
+	if r.only >= 0 {
+		i = r.only % len(all)
+	}
+	return all[i]
 }
 
 // family finds the listener that serves a family: its own, for "" that of every family or the only one there is.
@@ -135,7 +145,9 @@ func (r *Remote) Handler(tb testing.TB, family string) http.Handler {
 	family = r.family(tb, family)
 	return http.HandlerFunc(func(w http.ResponseWriter, in *http.Request) {
 		base := r.pick(family)
-		out, err := http.NewRequestWithContext(in.Context(), in.Method, base, shifted{in.Body, r.shift.toServer})
+		ctx, cancel := context.WithTimeout(in.Context(), answerTimeout)
+		defer cancel()
+		out, err := http.NewRequestWithContext(ctx, in.Method, base, shifted{in.Body, r.shift.toServer})
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return

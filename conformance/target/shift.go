@@ -31,7 +31,7 @@ const day = 24 * time.Hour
 // How far around the beginning of a test a time is taken for one of the test's.
 const (
 	before = 31 * day
-	after  = 3 * 365 * day
+	after  = 5 * 365 * day
 )
 
 var (

@@ -6,9 +6,9 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/conformance/testenv"
@@ -20,11 +20,12 @@ import (
 
 // The environment; see the package comment.
 const (
-	StoreVariable    = "CONFORMANCE_STORE"
-	TargetVariable   = "CONFORMANCE_TARGET_" // and the protocol in capitals
-	ControlVariable  = "CONFORMANCE_CONTROL"
-	OperatorVariable = "CONFORMANCE_OPERATOR"
-	CasesVariable    = "CONFORMANCE_CASES"
+	StoreVariable      = "CONFORMANCE_STORE"
+	TargetVariable     = "CONFORMANCE_TARGET_" // and the protocol in capitals
+	ControlVariable    = "CONFORMANCE_CONTROL"
+	OperatorVariable   = "CONFORMANCE_OPERATOR"
+	CasesVariable      = "CONFORMANCE_CASES"
+	OneReplicaVariable = "CONFORMANCE_ONE_REPLICA"
 )
 
 // The stores that tests in process can run over.
@@ -33,6 +34,9 @@ const (
 	SQLite   = "sqlite"
 	Postgres = "postgres"
 )
+
+// remoteLabel stands in cases' names for a server outside the test's process.
+const remoteLabel = "remote"
 
 // StoreName is the store of this run.
 func StoreName() string {
@@ -47,7 +51,7 @@ func Label(protocol string) string {
 	if InProcess(protocol) {
 		return StoreName()
 	}
-	return "remote"
+	return remoteLabel
 }
 
 // Open opens an empty store of the run's kind. The caller closes it.
@@ -56,7 +60,49 @@ func Open(tb testing.TB) core.Store {
 	return OpenNamed(tb, StoreName())
 }
 
-var schemas atomic.Int64
+// schemas are those that no test uses just now. To make one takes longer than most cases.
+var schemas struct {
+	mu   sync.Mutex
+	made int
+	free []string
+}
+
+// schema returns the name of a schema that no other test uses, without any content.
+func schema(tb testing.TB) string {
+	tb.Helper()
+	url := testenv.Postgres(tb)
+	schemas.mu.Lock()
+	defer schemas.mu.Unlock()
+	var name string
+	if n := len(schemas.free); n > 0 {
+		name, schemas.free = schemas.free[n-1], schemas.free[:n-1]
+		wipe(tb, url, name)
+	} else {
+		schemas.made++
+		name = fmt.Sprintf("case_%d_%d", os.Getpid(), schemas.made)
+	}
+	// The test's own cleanups, which close the store, come before this one.
+	tb.Cleanup(func() {
+		schemas.mu.Lock()
+		defer schemas.mu.Unlock()
+		schemas.free = append(schemas.free, name)
+	})
+	return name
+}
+
+// wipe deletes what the last test has left, but not what says which version of the schema it is, and how many changes there were.
+func wipe(tb testing.TB, url, schema string) {
+	tb.Helper()
+	ctx := context.WithoutCancel(tb.Context())
+	conn, err := pgx.Connect(ctx, url)
+	require.NoError(tb, err)
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, fmt.Sprintf(`DO $$ DECLARE t text; BEGIN
+		FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = '%[1]s' AND tablename NOT IN ('goose_db_version', 'catalog', 'pruned') LOOP
+			EXECUTE format('DELETE FROM %%I.%%I', '%[1]s', t);
+		END LOOP; END $$`, schema))
+	require.NoError(tb, err)
+}
 
 // OpenNamed opens an empty store of a kind. The caller closes it.
 func OpenNamed(tb testing.TB, name string) core.Store {
@@ -70,8 +116,7 @@ func OpenNamed(tb testing.TB, name string) core.Store {
 		require.NoError(tb, err)
 		return s
 	case Postgres:
-		schema := fmt.Sprintf("case_%d_%d", os.Getpid(), schemas.Add(1))
-		s, err := postgres.Open(ctx, testenv.Postgres(tb), postgres.Options{Schema: schema, MaxConns: 6})
+		s, err := postgres.Open(ctx, testenv.Postgres(tb), postgres.Options{Schema: schema(tb), MaxConns: 6})
 		require.NoError(tb, err)
 		return s
 	default:

@@ -47,6 +47,8 @@ type App struct {
 	failed  chan error
 	ending  atomic.Bool
 	servers []*server
+	// early are the listeners that refuse everything until the store is open.
+	early []*server
 	// tokens are those of the Cloudflare Queues listener.
 	tokens *cfqueues.Tokens
 }
@@ -83,8 +85,12 @@ func (a *App) Run(ctx context.Context) error {
 	done := &steps{log: a.log}
 	// The end needs time of its own after ctx has ended.
 	ending := context.WithoutCancel(ctx)
-	if err := a.start(ctx, done); err != nil {
-		return errors.Join(err, done.unwind(ending))
+	if err := a.begin(ctx, done); err != nil {
+		err = errors.Join(err, done.unwind(ending))
+		if ctx.Err() != nil && core.CodeOf(err) == core.CodeCanceled {
+			return nil // it was ended while it waited for its database
+		}
+		return err
 	}
 	close(a.ready)
 	a.log.InfoContext(ctx, "server is ready", "version", version(), "pid", pid())
@@ -127,7 +133,7 @@ func (a *App) start(ctx context.Context, done *steps) error {
 		return err
 	}
 	engine, err := core.New(ctx, observe.Wrap(a.cfg.seal(s, a.log), observe.Options{Recorder: a.metrics, Logger: a.log, Now: time.Now}),
-		core.Options{Clock: clock, Logger: a.log, Observer: observers{a.metrics, desk.meter}, SourceID: querator.SourceID, SweepEvery: a.cfg.SweepEvery})
+		core.Options{Clock: clock, Logger: a.log, Observer: observers{a.metrics, desk.meter}, SourceID: querator.SourceID, SweepEvery: a.cfg.SweepEvery, PartitionIdle: a.cfg.partitionIdle()})
 	if err != nil {
 		return fmt.Errorf("start engine: %w", err)
 	}
@@ -161,7 +167,7 @@ func (a *App) startAdmin(ctx context.Context, done *steps, engine *core.Engine, 
 		Logger: a.log, Now: time.Now, Observer: a.metrics,
 	})}}
 	if ctl != nil {
-		ctl.pause = engine.Pause
+		ctl.pause, ctl.forget = engine.Pause, engine.ForgetRecords
 		specs = append(specs, spec{"control", "control-addr", a.cfg.ControlAddr, ctl.handler()})
 		a.log.WarnContext(ctx, "control listener is on: any local process can move the server's clock")
 	}
@@ -214,7 +220,7 @@ func (a *App) open(ctx context.Context, specs []spec) (servers, error) {
 			a.log.InfoContext(ctx, "listener is off", "protocol", sp.name)
 			continue
 		}
-		s, err := listen(ctx, sp.name, sp.addr, sp.handler, a.log)
+		s, err := a.take(ctx, sp)
 		if err != nil {
 			for _, s := range group {
 				_ = s.ln.Close()
@@ -224,6 +230,9 @@ func (a *App) open(ctx context.Context, specs []spec) (servers, error) {
 		group = append(group, s)
 	}
 	for _, s := range group {
+		if s.serving {
+			continue // since before the store was open
+		}
 		s.serve(func(err error) {
 			select {
 			case a.failed <- fmt.Errorf("listener %s: %w", s.name, err):

@@ -29,6 +29,7 @@ type QueenConfig struct {
 	QueenDeliveryAttempt  bool          `env:"LEASEHOLD_QUEEN_DELIVERY_ATTEMPT" help:"Add deliveryAttempt to every popped message."`
 	QueenReplaceOptions   bool          `env:"LEASEHOLD_QUEEN_REPLACE_OPTIONS" help:"A configure call that names no mode resets the options that it does not name, as before release 1.6."`
 	SweepEvery            time.Duration `default:"5s" env:"LEASEHOLD_SWEEP_EVERY" help:"Time between sweeps for retention. Default: ${default}." placeholder:"TIME" validate:"gte=10ms,lte=24h"`
+	QueenPartitionDays    int           `default:"30" env:"LEASEHOLD_QUEEN_PARTITION_DAYS" help:"After how many days without a message and without use a partition is removed; 0 is never. Default: ${default}." placeholder:"DAYS" validate:"gte=0,lte=36500"`
 
 	QueenJwtAlgorithm       string        `default:"auto" env:"LEASEHOLD_QUEEN_JWT_ALGORITHM" help:"The only algorithm of tokens, or auto for every one that there is a key for. Default: ${default}." placeholder:"NAME"`
 	QueenJwtPublicKey       string        `env:"LEASEHOLD_QUEEN_JWT_PUBLIC_KEY" help:"PEM file (or PEM text) with the RSA or Ed25519 key that checks tokens. A secret is read from LEASEHOLD_QUEEN_JWT_SECRET." placeholder:"FILE"`
@@ -59,7 +60,7 @@ type QueenConfig struct {
 func defaultQueenConfig() QueenConfig {
 	return QueenConfig{
 		QueenTimeout: queen.DefaultTimeout, QueenBatch: queen.DefaultBatch, QueenSubscriptionMode: "all",
-		QueenMaxBodyBytes: queen.DefaultMaxBodyBytes, SweepEvery: 5 * time.Second,
+		QueenMaxBodyBytes: queen.DefaultMaxBodyBytes, SweepEvery: 5 * time.Second, QueenPartitionDays: 30,
 		QueenJwtAlgorithm: "auto", QueenJwtJwksRefresh: queen.DefaultJWKSRefresh, QueenJwtJwksTimeout: queen.DefaultJWKSTimeout,
 		QueenJwtClockSkew: queen.DefaultClockSkew, QueenJwtSkipPaths: queen.DefaultSkipPaths(),
 		QueenJwtRolesClaim: "role", QueenJwtRolesArrayClaim: "roles", QueenJwtRoleAdmin: "admin",
@@ -74,6 +75,14 @@ func (c *Config) queenOptions() queen.Options {
 		SubscribeNew: c.QueenSubscriptionMode == "new", DeliveryAttempt: c.QueenDeliveryAttempt,
 		ReplaceOptions: c.QueenReplaceOptions, Auth: c.queenAuth(), CanEncrypt: c.canEncrypt(),
 	}
+}
+
+// partitionIdle is core.Options.PartitionIdle.
+func (c *Config) partitionIdle() time.Duration {
+	if c.QueenPartitionDays == 0 {
+		return -1
+	}
+	return time.Duration(c.QueenPartitionDays) * 24 * time.Hour
 }
 
 // queenAuth says which tokens are let in.
@@ -141,6 +150,7 @@ var flagsOfOriginals = map[string]string{
 	"PORT": "queen-addr", "HOST": "queen-addr", "DEFAULT_TIMEOUT": "queen-timeout", "POP_DEFAULT_TIMEOUT_MS": "queen-timeout",
 	"DEFAULT_BATCH_SIZE": "queen-batch", "DEFAULT_SUBSCRIPTION_MODE": "queen-subscription-mode", "QUEEN_MAX_BODY_BYTES": "queen-max-body-bytes",
 	"RETENTION_INTERVAL": "sweep-every", "EVICTION_INTERVAL": "sweep-every", "LOG_LEVEL": "log-level",
+	"PARTITION_CLEANUP_DAYS": "queen-partition-days", "METRICS_RETENTION_DAYS": "queen-metrics-retention", "FILE_BUFFER_DIR": "queen-spool-dir",
 	"PG_HOST": "store", "PG_PORT": "store", "PG_DB": "store", "PG_USER": "store", "PG_PASSWORD": "store", "PG_USE_SSL": "store",
 	"PG_SSL_REJECT_UNAUTHORIZED": "store",
 	"JWT_ALGORITHM":              "queen-jwt-algorithm", "JWT_PUBLIC_KEY": "queen-jwt-public-key", "JWT_JWKS_URL": "queen-jwt-jwks-url",
@@ -164,6 +174,10 @@ func readOriginals(file *fileResolver) *originals {
 		"queen-jwt-role-admin": e.JWT.Roles.Admin, "queen-jwt-role-read-write": e.JWT.Roles.ReadWrite,
 		"queen-jwt-role-read-only": e.JWT.Roles.ReadOnly, "queen-jwt-role-write-only": e.JWT.Roles.WriteOnly,
 	}}
+	o.values["queen-metrics-retention"], o.values["queen-spool-dir"] = duration(e.MetricsRetention), e.SpoolDir
+	if slices.Contains(e.Applied, "PARTITION_CLEANUP_DAYS") {
+		o.values["queen-partition-days"] = strconv.Itoa(int(max(e.PartitionIdle, 0) / (24 * time.Hour)))
+	}
 	if slices.Contains(e.Applied, "DEFAULT_SUBSCRIPTION_MODE") {
 		o.values["queen-subscription-mode"] = map[bool]string{true: "new", false: "all"}[e.Options.SubscribeNew]
 	}

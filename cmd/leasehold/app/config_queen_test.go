@@ -179,3 +179,99 @@ func TestServerUnderTheOriginalsEnvironment(t *testing.T) {
 	assert.NotContains(t, log, token)
 	assert.NotContains(t, log, "BEGIN PUBLIC KEY")
 }
+
+// TestEveryNameOfTheOriginal sets each environment name of Queen's protocol in turn: it takes effect at the setting that stands for it, or is
+// named as one without a counterpart; none is passed over in silence.
+func TestEveryNameOfTheOriginal(t *testing.T) {
+	key := strings.Repeat("ab", 32)
+	tokens := []string{"JWT_ENABLED=true", "JWT_SECRET=secret"}
+	for _, c := range []struct {
+		name, value string
+		with        []string
+		// got reads the setting; nil is a name without a counterpart.
+		got  func(*Config) any
+		want any
+	}{
+		{"PORT", "7001", nil, func(c *Config) any { return c.QueenAddr }, "0.0.0.0:7001"},
+		{"HOST", "127.0.0.1", nil, func(c *Config) any { return c.QueenAddr }, "127.0.0.1:6632"},
+		{"PG_HOST", "db", nil, func(c *Config) any { return c.Store }, "postgres://postgres:postgres@db:5432/postgres?sslmode=disable"},
+		{"PG_PORT", "5433", nil, func(c *Config) any { return c.Store }, "postgres://postgres:postgres@localhost:5433/postgres?sslmode=disable"},
+		{"PG_DB", "queen", nil, func(c *Config) any { return c.Store }, "postgres://postgres:postgres@localhost:5432/queen?sslmode=disable"},
+		{"PG_USER", "u", nil, func(c *Config) any { return c.Store }, "postgres://u:postgres@localhost:5432/postgres?sslmode=disable"},
+		{"PG_PASSWORD", "p@", nil, func(c *Config) any { return c.Store }, "postgres://postgres:p%40@localhost:5432/postgres?sslmode=disable"},
+		{"PG_USE_SSL", "true", nil, func(c *Config) any { return c.Store }, "postgres://postgres:postgres@localhost:5432/postgres?sslmode=verify-full"},
+		{"PG_SSL_REJECT_UNAUTHORIZED", "false", []string{"PG_USE_SSL=true"}, func(c *Config) any { return c.Store }, "postgres://postgres:postgres@localhost:5432/postgres?sslmode=require"},
+		{"DB_POOL_SIZE", "150", nil, nil, nil},
+		{"DB_CONNECTION_TIMEOUT", "2000", nil, nil, nil},
+		{"DB_STATEMENT_TIMEOUT", "30000", nil, nil, nil},
+		{"DB_LOCK_TIMEOUT", "10000", nil, nil, nil},
+		{"DB_IDLE_TIMEOUT", "30000", nil, nil, nil},
+		{"DEFAULT_TIMEOUT", "1500", nil, func(c *Config) any { return c.QueenTimeout }, 1500 * time.Millisecond},
+		{"POP_DEFAULT_TIMEOUT_MS", "2500", nil, func(c *Config) any { return c.QueenTimeout }, 2500 * time.Millisecond},
+		{"DEFAULT_BATCH_SIZE", "9", nil, func(c *Config) any { return c.QueenBatch }, 9},
+		{"DEFAULT_SUBSCRIPTION_MODE", "new", nil, func(c *Config) any { return c.QueenSubscriptionMode }, "new"},
+		{"POP_WAIT_INITIAL_INTERVAL_MS", "100", nil, nil, nil},
+		{"POP_WAIT_BACKOFF_THRESHOLD", "3", nil, nil, nil},
+		{"POP_WAIT_BACKOFF_MULTIPLIER", "2.0", nil, nil, nil},
+		{"POP_WAIT_MAX_INTERVAL_MS", "1000", nil, nil, nil},
+		{"RETENTION_INTERVAL", "3000", nil, func(c *Config) any { return c.SweepEvery }, 3 * time.Second},
+		{"EVICTION_INTERVAL", "4000", nil, func(c *Config) any { return c.SweepEvery }, 4 * time.Second},
+		{"RETENTION_BATCH_SIZE", "1000", nil, nil, nil},
+		{"EVICTION_BATCH_SIZE", "1000", nil, nil, nil},
+		{"PARTITION_CLEANUP_DAYS", "7", nil, func(c *Config) any { return c.partitionIdle() }, 7 * 24 * time.Hour},
+		{"PARTITION_CLEANUP_DAYS", "0", nil, func(c *Config) any { return c.partitionIdle() < 0 }, true},
+		{"METRICS_RETENTION_DAYS", "10", nil, func(c *Config) any { return c.QueenMetricsRetention }, 240 * time.Hour},
+		{"LOG_LEVEL", "trace", nil, func(c *Config) any { return c.LogLevel }, "debug"},
+		{"FILE_BUFFER_DIR", "/var/lib/queen/buffers", nil, func(c *Config) any { return c.QueenSpoolDir }, "/var/lib/queen/buffers"},
+		{"QUEEN_ENCRYPTION_KEY", key, nil, func(c *Config) any { return c.EncryptionKey }, key},
+		{"QUEEN_MAX_BODY_BYTES", "2048", nil, func(c *Config) any { return c.QueenMaxBodyBytes }, int64(2048)},
+		{"JWT_ENABLED", "true", tokens[1:], func(c *Config) any { return c.QueenJwtRequired }, true},
+		{"JWT_ALGORITHM", "HS384", tokens, func(c *Config) any { return c.queenAuth().Algorithm }, "HS384"},
+		{"JWT_SECRET", "other", tokens[:1], func(c *Config) any { return string(c.queenAuth().Secret) }, "other"},
+		{"JWT_JWKS_URL", "https://id.example/keys", tokens[:1], func(c *Config) any { return c.queenAuth().JWKS.URL }, "https://id.example/keys"},
+		{"JWT_ISSUER", "i", tokens, func(c *Config) any { return c.queenAuth().Issuer }, "i"},
+		{"JWT_AUDIENCE", "a", tokens, func(c *Config) any { return c.queenAuth().Audience }, "a"},
+		{"JWT_CLOCK_SKEW", "5", tokens, func(c *Config) any { return c.queenAuth().ClockSkew }, 5 * time.Second},
+		{"JWT_SKIP_PATHS", "/health", tokens, func(c *Config) any { return strings.Join(c.queenAuth().SkipPaths, " ") }, "/health"},
+		{"JWT_JWKS_REFRESH_INTERVAL", "60", tokens, func(c *Config) any { return c.queenAuth().JWKS.Refresh }, time.Minute},
+		{"JWT_JWKS_TIMEOUT_MS", "500", tokens, func(c *Config) any { return c.queenAuth().JWKS.Timeout }, 500 * time.Millisecond},
+		{"JWT_ROLES_CLAIM", "r", tokens, func(c *Config) any { return c.queenAuth().Roles.Claim }, "r"},
+		{"JWT_ROLES_ARRAY_CLAIM", "rs", tokens, func(c *Config) any { return c.queenAuth().Roles.ArrayClaim }, "rs"},
+		{"JWT_ROLE_ADMIN", "A", tokens, func(c *Config) any { return c.queenAuth().Roles.Admin }, "A"},
+		{"JWT_ROLE_READ_WRITE", "RW", tokens, func(c *Config) any { return c.queenAuth().Roles.ReadWrite }, "RW"},
+		{"JWT_ROLE_READ_ONLY", "RO", tokens, func(c *Config) any { return c.queenAuth().Roles.ReadOnly }, "RO"},
+		{"JWT_ROLE_WRITE_ONLY", "WO", tokens, func(c *Config) any { return c.queenAuth().Roles.WriteOnly }, "WO"},
+	} {
+		t.Run(c.name+"="+c.value, func(t *testing.T) {
+			setenv(t, append(c.with, c.name+"="+c.value)...)
+			cfg, err := parsed("serve", "--insecure")
+			require.NoError(t, err)
+			if c.got == nil {
+				assert.Equal(t, []string{c.name}, cfg.Originals.Ignored)
+				assert.Empty(t, cfg.Originals.Applied)
+				return
+			}
+			assert.Equal(t, c.want, c.got(&cfg))
+			assert.Contains(t, cfg.Originals.Applied, c.name, "it is said in the log")
+			assert.Empty(t, cfg.Originals.Ignored)
+		})
+	}
+}
+
+// TestThePublicKeyOfTheOriginal is JWT_PUBLIC_KEY, as a file and as text.
+func TestThePublicKeyOfTheOriginal(t *testing.T) {
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.MarshalPKIXPublicKey(public)
+	require.NoError(t, err)
+	text := string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	file := filepath.Join(t.TempDir(), "key.pem")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	for _, value := range []string{text, file, strings.ReplaceAll(text, "\n", `\n`)} {
+		setenv(t, "JWT_ENABLED=true", "JWT_PUBLIC_KEY="+value)
+		cfg, err := parsed("serve")
+		require.NoError(t, err)
+		assert.Equal(t, strings.TrimSpace(text), strings.TrimSpace(string(cfg.queenAuth().PublicKey)))
+		assert.Contains(t, cfg.Originals.Applied, "JWT_PUBLIC_KEY")
+	}
+}

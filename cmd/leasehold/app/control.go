@@ -15,18 +15,20 @@ import (
 // maxControlBody bounds a request to the control listener, in bytes.
 const maxControlBody = 64 << 10
 
-// control is the test-only listener: it moves the server's clock and holds
-// queues. Its two routes are those that the Querator test suites expect of a
-// server under test.
+// control is the test-only listener: it moves the server's clock, holds
+// queues and forgets what outlives queues. The first two of its routes are those
+// that the Querator test suites expect of a server under test.
 type control struct {
-	clock *adjustableClock
-	pause func(ctx context.Context, queue string, pause bool) error
+	clock  *adjustableClock
+	pause  func(ctx context.Context, queue string, pause bool) error
+	forget func(ctx context.Context) error
 }
 
 func (c *control) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /clock", c.serveClock)
 	mux.HandleFunc("POST /pause", c.servePause)
+	mux.HandleFunc("POST /forget", c.serveForget)
 	return mux
 }
 
@@ -83,6 +85,15 @@ func (c *control) servePause(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"queue_name": req.Queue, "pause": *req.Pause})
+}
+
+// serveForget answers POST /forget: traces and stream processors' queries are deleted.
+func (c *control) serveForget(w http.ResponseWriter, r *http.Request) {
+	if err := c.forget(r.Context()); err != nil {
+		refuseControl(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]bool{"forgotten": true})
 }
 
 // readControl decodes a body strictly, or answers 400.

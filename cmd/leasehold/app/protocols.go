@@ -1,6 +1,7 @@
 package app
 
 import (
+	"net/http"
 	"os"
 	"time"
 
@@ -13,13 +14,23 @@ import (
 
 // protocols lists the protocols' listeners.
 func (a *App) protocols(engine *core.Engine, desk *desk) []spec {
+	return a.listeners(
+		func(o queen.Options) http.Handler {
+			o.Meter, o.Maintenance = desk.meter, desk.maintenance
+			return queen.New(engine, o)
+		},
+		func(o cfqueues.Options) http.Handler { return cfqueues.New(engine, o) },
+		func(o querator.Options) http.Handler { return querator.New(engine, o) })
+}
+
+// listeners lists the protocols' listeners with the handlers that are made for them.
+func (a *App) listeners(q func(queen.Options) http.Handler, cf func(cfqueues.Options) http.Handler, qr func(querator.Options) http.Handler) []spec {
 	specs := make([]spec, 0, 2+len(a.cfg.QueratorAddr))
 	options := a.cfg.queenOptions()
 	options.Logger, options.Now, options.Observer = a.log, time.Now, a.metrics
-	options.Meter, options.Maintenance = desk.meter, desk.maintenance
 	specs = append(specs,
-		spec{"queen", "queen-addr", a.cfg.QueenAddr, queen.New(engine, options)},
-		spec{"cfqueues", "cfqueues-addr", a.cfg.CfqueuesAddr, cfqueues.New(engine, a.cfqueuesOptions())})
+		spec{"queen", "queen-addr", a.cfg.QueenAddr, q(options)},
+		spec{"cfqueues", "cfqueues-addr", a.cfg.CfqueuesAddr, cf(a.cfqueuesOptions())})
 	for _, s := range a.cfg.QueratorAddr {
 		e := splitFamily(s)
 		// The family was checked with the rest of the configuration.
@@ -27,7 +38,7 @@ func (a *App) protocols(engine *core.Engine, desk *desk) []spec {
 		options := a.cfg.queratorOptions()
 		options.Generation, options.Version, options.Metrics = generation, version(), admin.Guard(a.cfg.AdminToken, a.metrics.handler())
 		options.Logger, options.Now, options.Observer = a.log, time.Now, a.metrics
-		specs = append(specs, spec{"querator", "querator-addr", e.addr, querator.New(engine, options)})
+		specs = append(specs, spec{"querator", "querator-addr", e.addr, qr(options)})
 	}
 	return specs
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold/leasehold/cmd/leasehold/http1"
@@ -25,6 +26,11 @@ type server struct {
 	name string
 	ln   net.Listener
 	http *http1.Server
+	// asked is the address as it was configured.
+	asked   string
+	handler atomic.Pointer[http.Handler]
+	// serving is set once connections are accepted.
+	serving bool
 	// served is closed when no new connection is accepted any more.
 	served chan struct{}
 	// drained receives the result of the graceful end.
@@ -37,18 +43,24 @@ func listen(ctx context.Context, name, addr string, h http.Handler, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	return &server{
-		name: name, ln: ln, served: make(chan struct{}), drained: make(chan error, 1),
-		http: &http1.Server{
-			Handler: h, HeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-			ErrorLog: slog.NewLogLogger(log.With("listener", name).Handler(), slog.LevelWarn),
-		},
-	}, nil
+	s := &server{name: name, asked: addr, ln: ln, served: make(chan struct{}), drained: make(chan error, 1)}
+	s.handler.Store(&h)
+	s.http = &http1.Server{
+		Handler: s, HeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		ErrorLog: slog.NewLogLogger(log.With("listener", name).Handler(), slog.LevelWarn),
+	}
+	return s, nil
+}
+
+// ServeHTTP hands a request to the handler of the moment.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*s.handler.Load()).ServeHTTP(w, r)
 }
 
 // serve accepts connections until the server is closed; a failure before that
 // goes to failed.
 func (s *server) serve(failed func(error)) {
+	s.serving = true
 	go func() {
 		defer close(s.served)
 		if err := s.http.Serve(s.ln); !errors.Is(err, http.ErrServerClosed) {
