@@ -131,7 +131,10 @@ func (e *Engine) Claim(ctx context.Context, p ClaimParams) (Claimed, error) {
 	}
 	if e.shared && !c.waited && CodeOf(c.err) == CodeDeleted {
 		p.Wait = min(p.Wait, max(c.deadline.Sub(e.clock.Now()), 0))
-		return e.Claim(ctx, p) // deleted by another gateway, perhaps before it came; the name may have a new bearer
+		// Deleted by another gateway, perhaps before it came; the name may have a new bearer.
+		if out, err := e.Claim(ctx, p); c.deadline == 0 || CodeOf(err) != CodeNoQueue {
+			return out, err
+		}
 	}
 	if c.err != nil {
 		return c.nothing(), c.err

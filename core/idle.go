@@ -264,11 +264,16 @@ func (e *Engine) displaced(ctx context.Context, r *pushReq, err error) bool {
 
 // repushLost sends those messages of a push again that met a removed partition, while others were stored; it reports whether there were any.
 func (e *Engine) repushLost(ctx context.Context, r *pushReq) bool {
-	if r.nowhere() {
-		return false
-	}
 	if e.shared {
 		_ = e.follow(ctx) // where it fails they are refused
+	}
+	for i := range r.groups {
+		if g := &r.groups[i]; len(g.items) > 0 && r.out[g.items[0]].Status == PushFailed && !g.part.gone.Load() && !g.entry.gone.Load() {
+			_ = e.readParts(ctx, g.entry) // its removal was not heard of: the answer to it was lost
+		}
+	}
+	if r.nowhere() {
+		return false
 	}
 	var lost []int
 	p := r.params

@@ -50,13 +50,19 @@ func wakeNewPartition(r *rig) {
 	c := r.park(waitingPop("q", "", 10, time.Minute))
 	p := waitingPop("q", "", 10, time.Minute)
 	p.Partition = "later"
-	d := r.park(p)
+	var d *parked
+	if len(r.all) < 2 { // there is no line over two gateways
+		d = r.park(p)
+	}
 	out, err := r.Push(context.Background(), core.PushParams{Protocol: core.ProtocolQueen, Items: []core.PushItem{
 		{Queue: "q", Partition: "later", NewMessage: core.NewMessage{TransactionID: "a"}},
 	}})
 	require.NoError(r.t, err)
 	require.Equal(r.t, core.PushQueued, out[0].Status)
 	require.Equal(r.t, []string{"a"}, c.names())
+	if d == nil {
+		return
+	}
 	d.waits("q")
 	d.cancel()
 	require.Equal(r.t, core.CodeCanceled, d.code())

@@ -10,6 +10,7 @@
 //	                              passes by itself, and a test that would wait long is skipped
 //	CONFORMANCE_OPERATOR          base URL of who runs the replicas; POST /restart restarts them
 //	CONFORMANCE_CASES             file that gets the name of every test that asked this package
+//	CONFORMANCE_ANSWER_WITHIN     how long a server may take for one answer, default 15s
 //	CONFORMANCE_ONE_REPLICA       patterns, a line each, of tests whose requests all go to the same replica,
 //	                              which one is chosen at random
 //

@@ -25,6 +25,7 @@ const (
 	ControlVariable    = "CONFORMANCE_CONTROL"
 	OperatorVariable   = "CONFORMANCE_OPERATOR"
 	CasesVariable      = "CONFORMANCE_CASES"
+	AnswerVariable     = "CONFORMANCE_ANSWER_WITHIN"
 	OneReplicaVariable = "CONFORMANCE_ONE_REPLICA"
 )
 

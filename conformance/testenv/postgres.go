@@ -35,12 +35,13 @@ var shared struct {
 }
 
 // Postgres returns the URL of a PostgreSQL server for tests: that of the environment, else a private cluster of the
-// installed binaries, else one in Docker. Where there is none the test is skipped, or fails when RequireVariable is set.
+// installed binaries, else one in Docker. Where there is none the test is skipped, or fails when RequireVariable is set; where
+// the one of the environment does not answer it fails.
 func Postgres(tb testing.TB) string {
 	tb.Helper()
 	shared.once.Do(func() { shared.url, shared.stop, shared.err = find() })
 	if shared.err != nil {
-		if os.Getenv(RequireVariable) != "" {
+		if os.Getenv(RequireVariable) != "" || os.Getenv(AddressVariable) != "" {
 			tb.Fatalf("no PostgreSQL: %v", shared.err)
 		}
 		tb.Skipf("no PostgreSQL (set %s, or install initdb and postgres, or Docker): %v", AddressVariable, shared.err)
@@ -70,7 +71,10 @@ func find() (url string, stop func(), err error) {
 	bin, err := binaries()
 	if err != nil {
 		url, stop, docker := container()
-		return url, stop, errors.Join(docker, onlyIf(docker != nil, err))
+		if docker != nil {
+			docker = errors.New(err.Error() + "; " + strings.Join(strings.Fields(docker.Error()), " ")) // on one line
+		}
+		return url, stop, docker
 	}
 	c, err := newCluster(bin, nil)
 	if err == nil {
@@ -80,13 +84,6 @@ func find() (url string, stop func(), err error) {
 		return "", nil, err
 	}
 	return c.URL(), c.remove, nil
-}
-
-func onlyIf(condition bool, err error) error {
-	if condition {
-		return err
-	}
-	return nil
 }
 
 // binaries returns the directory of the newest installed server.

@@ -299,9 +299,9 @@ func (s *Store) Source(ctx context.Context, key core.PartitionKey, source string
 	return found[0], nil
 }
 
-// DeadLetter is read inside and outside of transactions.
+// deadLetter reads a dead letter and keeps others from replaying or dropping it until the transaction has ended.
 func deadLetter(ctx context.Context, q querier, dead uuid.UUID) (d core.DeadLetter, ok bool, err error) {
-	err = rows(ctx, q, selectDeadLetters+" WHERE id = $1", func(r pgx.Rows) error {
+	err = rows(ctx, q, selectDeadLetters+" WHERE id = $1 FOR UPDATE", func(r pgx.Rows) error {
 		ok = true
 		d, err = scanDeadLetter(r)
 		return err

@@ -1,7 +1,7 @@
 package postgres
 
 import (
-	"slices"
+	"maps"
 	"sync"
 	"time"
 
@@ -162,20 +162,18 @@ func (s *Store) keepLogs(after, before logs) {
 }
 
 // forget drops what is remembered of partitions, with the rows of all groups.
-func (m *recollection) forget(keys ...int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (m *recollection) forget(keys []int64) {
 	if len(keys) == 0 {
 		return
 	}
+	gone := make(map[core.PartitionKey]bool, len(keys))
 	for _, key := range keys {
-		delete(m.logs, core.PartitionKey(key))
+		gone[core.PartitionKey(key)] = true
 	}
-	for key := range m.rows {
-		if slices.Contains(keys, int64(key.Partition)) {
-			delete(m.rows, key)
-		}
-	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.logs, func(key core.PartitionKey, _ recalledLog) bool { return gone[key] })
+	maps.DeleteFunc(m.rows, func(key core.RowKey, _ recalledRow) bool { return gone[key.Partition] })
 }
 
 // refuse has rows, or the logs of segments, read again before anything builds on them.

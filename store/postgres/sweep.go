@@ -58,11 +58,7 @@ func (s *Store) DeleteSegments(ctx context.Context, _ core.Time, remove, expirie
 	if len(remove)+len(expiries) == 0 {
 		return nil
 	}
-	defer func() {
-		for i := range remove {
-			s.recall.forget(int64(remove[i].Partition))
-		}
-	}()
+	defer func() { s.recall.forget(refColumns(remove)[0]) }()
 	return s.commit(ctx, &transaction{op: op, id: uuid.New(), run: func(_ context.Context, _ session, t *transaction) error {
 		gone, kept := refColumns(remove), refColumns(expiries)
 		keys := slices.Clone(gone[0])

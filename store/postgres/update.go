@@ -83,7 +83,7 @@ func (u *update) keep() {
 		s.cache.appended(u.plan)
 	}
 	if len(u.purged) > 0 {
-		m.forget(u.seen...)
+		m.forget(u.seen)
 		return
 	}
 	m.mu.Lock()
@@ -91,7 +91,8 @@ func (u *update) keep() {
 	m.catalog = u.catalog
 	for key, read := range u.read {
 		m.readLog(key.Partition, u.logs[key.Partition])
-		if !read.whole {
+		made := u.xid != nil && read.version == uint32(*u.xid) //nolint:gosec // rows are stamped with the low half
+		if !read.whole || made && u.changes[key] == nil {      // a row that was made to be locked may be gone again
 			delete(m.rows, key)
 			continue
 		}

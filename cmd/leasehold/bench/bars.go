@@ -18,8 +18,8 @@ type barsCmd struct {
 	Original string        `help:"Program of the original Querator to compare with (conformance/originals/querator); the lines have 'original' in their names." placeholder:"FILE" type:"path"`
 	Only     string        `help:"Measure only the bars whose name has this in it." placeholder:"TEXT"`
 	Runs     int           `default:"5" help:"Rounds, of which the medians are shown."`
-	Seconds  float64       `default:"3" help:"Length of each measurement."`
-	Warmup   time.Duration `default:"2s" help:"Unmeasured time before the first round of a load."`
+	Seconds  float64       `default:"2" help:"Length of each measurement."`
+	Warmup   time.Duration `default:"1s" help:"Unmeasured time before the first round of a load."`
 	Backlog  int           `default:"1000000" help:"Messages of the large backlogs."`
 	Binary   string        `help:"Program to start instead of this one." placeholder:"FILE" type:"path"`
 	Scratch  string        `help:"Folder for scratch files, on the disk to be measured. Default: the system's." placeholder:"DIR" type:"path"`
@@ -84,11 +84,8 @@ func (b *barsCmd) load(protocol string, loads ...string) *runCmd {
 	}
 }
 
-// A pair has two servers for each of its values, so its runs are shorter than those of a load.
-const (
-	pairShare  = 2. / 3
-	pairWarmup = time.Second
-)
+// pairWarmup is the warm-up of each half of a pair, which is measured once.
+const pairWarmup = 500 * time.Millisecond
 
 // pair measures a load in two settings in turns and returns the median of what the second showed, of the first.
 func (b *barsCmd) pair(protocol, load string, value func(*result) float64, base, changed func(*runCmd)) func(context.Context, io.Writer) (float64, error) {
@@ -99,7 +96,7 @@ func (b *barsCmd) pair(protocol, load string, value func(*result) float64, base,
 			for k := range v {
 				at := (i + k) % 2 // which of the two comes first changes
 				r := b.load(protocol, load)
-				r.Runs, r.Seconds, r.Warmup = 1, b.Seconds*pairShare, min(b.Warmup, pairWarmup)
+				r.Runs, r.Warmup = 1, min(b.Warmup, pairWarmup)
 				if base(r); at == 1 {
 					changed(r)
 				}

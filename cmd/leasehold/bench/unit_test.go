@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -281,13 +282,18 @@ func TestFillIsEven(t *testing.T) {
 	for _, driver := range drivers(t) {
 		t.Run(driver, func(t *testing.T) {
 			for _, queues := range []int{1, 2, 8, 13} {
+				mu.Lock()
 				clear(got)
+				mu.Unlock()
 				s := &spec{host: server.Listener.Addr().String(), queue: "q", queues: queues, batch: 2, payload: 10, partitions: 4, groups: 1}
 				n, err := fill(queen{}, s, driver, int64(queues)*16-1)
 				require.NoError(t, err)
 				require.EqualValues(t, queues*16, n)
-				require.Len(t, got, 4*queues)
-				for place, requests := range got {
+				mu.Lock()
+				counted := maps.Clone(got)
+				mu.Unlock()
+				require.Len(t, counted, 4*queues)
+				for place, requests := range counted {
 					require.Equal(t, 2, requests, place)
 				}
 			}
@@ -374,6 +380,27 @@ func TestUsageSeesWhatThisProcessDoes(t *testing.T) {
 	require.False(t, ok)
 	_, ok = (*process)(nil).usage()
 	require.False(t, ok)
+}
+
+func TestLimitsAreLowerOnASlowerMachine(t *testing.T) {
+	of := &setting{}
+	at := func(floor float64) measuredLoads {
+		return measuredLoads{of: {"push:1x32": {FloorPerSecond: floor}, "settle:1x32": {}}}
+	}
+	require.InDelta(t, .5, scale(at(floorThen/2)), 1e-9)
+	require.InDelta(t, 1.0, scale(at(2*floorThen)), 1e-9)
+	require.InDelta(t, 1.0, scale(measuredLoads{of: {"settle:1x32": {}}}), 1e-9, "where nobody looked")
+}
+
+func TestLoadsAreReadAsTheyAreNamed(t *testing.T) {
+	for _, name := range []string{"push:1x32", "take:100x16", "both:1x16", "both:100x8+16"} {
+		l, err := parseLoad(name)
+		require.NoError(t, err)
+		require.Equal(t, name, l.String())
+	}
+	l, err := parseLoad("both:1x4+4")
+	require.NoError(t, err)
+	require.Equal(t, "both:1x4", l.String())
 }
 
 func TestBarsThatAreMissedAreAnError(t *testing.T) {

