@@ -172,6 +172,9 @@ func (b *broker) park(ctx context.Context, t *testing.T, queue, path string) <-c
 		close(done)
 	}()
 	require.Eventually(t, func() bool { return b.waiting(t, queue, group) == before+1 }, 5*time.Second, time.Millisecond)
+	if b.remote != nil {
+		b.waiting(t, queue, group) // so that it has waited when its gateway looked, and ends with its queue
+	}
 	return done
 }
 

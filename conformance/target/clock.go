@@ -58,15 +58,28 @@ func (c remoteClock) Set(t time.Time) {
 
 func (c remoteClock) move(d time.Duration) {
 	c.tb.Helper()
-	if d >= time.Second && len(c.r.counters) > 1 {
-		// As much time does not pass without every replica having looked at what the others did, which it also does when it is asked about
-		// a queue that it does not know.
-		for _, counter := range c.r.counters {
-			c.r.ask(c.tb, http.MethodPost, counter+"/v1/queue.stats", `{"queue_name":"no-queue-has-this-name"}`)
-		}
+	if d >= followEvery {
+		c.look()
 	}
 	for _, control := range c.r.controls {
 		c.r.call(c.tb, http.MethodPost, control+"/clock", fmt.Sprintf(`{"op":"advance","by":%q}`, d))
+	}
+	// What came due at one replica holds rows that a claim at another passes over: it is done when they have looked twice.
+	c.look()
+	c.look()
+}
+
+// followEvery is the time in which every replica looks at what the others did.
+const followEvery = time.Second
+
+// look has replicas look at what the others did, which they also do when they are asked about a queue that they do not know.
+func (c remoteClock) look() {
+	c.tb.Helper()
+	if len(c.r.counters) < 2 {
+		return
+	}
+	for _, counter := range c.r.counters {
+		c.r.ask(c.tb, http.MethodPost, counter+"/v1/queue.stats", `{"queue_name":"no-queue-has-this-name"}`)
 	}
 }
 
@@ -107,6 +120,7 @@ func (r *Remote) AwaitWaiting(tb testing.TB, queue string, n int) {
 			time.Sleep(settled)
 			return
 		case got == n:
+			r.Waiting(tb, queue) // so that who waits has waited when its gateway looked, and ends with its queue
 			return
 		case time.Now().After(until):
 			tb.Fatalf("%d consumers wait on %s, not %d", got, queue, n)
@@ -122,6 +136,7 @@ func (r *Remote) Pause(tb testing.TB, queue string, on bool) {
 	}
 	name, err := json.Marshal(queue)
 	require.NoError(tb, err)
+	remoteClock{tb, r}.look() // one of them may not have met the queue yet
 	for _, c := range r.controls {
 		r.call(tb, http.MethodPost, c+"/pause", fmt.Sprintf(`{"queue_name":%s,"pause":%t}`, name, on))
 	}

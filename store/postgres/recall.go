@@ -9,7 +9,7 @@ import (
 )
 
 // recalls switches all of it on.
-const recalls = false
+const recalls = true
 
 const (
 	// recalledMost bounds the rows and the logs that a gateway remembers.
