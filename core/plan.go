@@ -257,6 +257,8 @@ func (e *Engine) finishPlan(pl *plan, p *pass, err error) {
 		switch ed := p.edits[key]; {
 		case ed == nil:
 			e.retrySoon(h)
+		case p.vain[key] && !gave[h.part.Key] && !ed.later && h.part.log.Head > ed.row.Log.Head:
+			e.offer(h) // what was appended meanwhile, or by this pass
 		case p.vain[key] && !gave[h.part.Key] && !ed.later:
 			h.dry = true
 		}

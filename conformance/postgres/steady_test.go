@@ -32,7 +32,7 @@ type steady struct {
 
 const (
 	steadyPartitions, steadyBatch, steadyPayload = 16, 100, 100
-	// steadyLeft bounds what all tables together may take in the end, in bytes, where that is not half of what went through.
+	// steadyLeft bounds what all tables together may take in the end, in bytes.
 	steadyLeft = 16 << 20
 	// everything is the size of all tables with their indexes, in bytes, but for the commits, which stay for two minutes.
 	everything = "SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_stat_user_tables WHERE schemaname = 'leasehold' AND relname <> 'commits'"
@@ -75,7 +75,7 @@ func TestSteadyQueue(t *testing.T) {
 	left := w.shrunk()
 	w.sizes("after the next vacuum")
 	t.Logf("%d kB are left of %d kB of payloads that went through", left>>10, w.total*steadyPayload>>10)
-	assert.Less(t, left, w.bound(), "what is gone leaves nothing behind")
+	assert.Less(t, left, int64(steadyLeft), "what is gone leaves nothing behind")
 	if n := len(peaks); n == 10 && w.total >= 1_000_000 {
 		assert.Less(t, slices.Max(peaks[n/2:]), 2*slices.Max(peaks[:n/2])+8, "the tables do not grow with what has gone through")
 	}
@@ -176,15 +176,12 @@ func (w *steady) watch(url string) (stop func() []int64) {
 	return func() []int64 { close(done); return <-out }
 }
 
-// bound is below what the tables would hold if nothing were ever reused or given back.
-func (w *steady) bound() int64 { return min(steadyLeft, w.total*steadyPayload/2) }
-
 // shrunk waits until vacuums have made the tables small, and returns the size of everything.
 func (w *steady) shrunk() (size int64) {
 	w.Helper()
 	for end := time.Now().Add(90 * time.Second); ; time.Sleep(200 * time.Millisecond) {
 		require.NoError(w, w.db.QueryRow(w.Context(), everything).Scan(&size))
-		if size < w.bound() || time.Now().After(end) {
+		if size < steadyLeft || time.Now().After(end) {
 			return size
 		}
 	}
