@@ -5,7 +5,7 @@ BENCHTIME ?= 1s
 SOAKTIME ?= 10m
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build test race lint fmt fuzz bench kill mixed soak conformance images compose model paragraphs readme ci clean
+.PHONY: plans replicas steady build test race lint fmt fuzz bench kill mixed soak conformance images compose model paragraphs readme ci clean
 
 build: ## a static binary in bin/leasehold
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X github.com/leasehold/leasehold/cmd/leasehold/app.Version=$(VERSION)' -o bin/leasehold ./cmd/leasehold
@@ -47,7 +47,16 @@ compose: ## compose.yaml with those images
 	.ci/compose.sh
 
 model: ## Queen's rules against a model for ten minutes
-	LEASEHOLD_QUEEN_MODEL_TIME=10m $(GO) test -count 1 -v -timeout 40m -run TestModel ./adapters/queen
+	LEASEHOLD_QUEEN_MODEL_TIME=10m $(GO) test -count 1 -v -timeout 60m -run TestModel ./adapters/queen
+
+plans: ## the plan of every statement on PostgreSQL, at 10 and 5,000,000 messages, 1 and 100,000 partitions
+	LEASEHOLD_TEST_PLANS_FULL=1 $(GO) test -count 1 -v -timeout 40m -run TestPlans ./store/postgres
+
+replicas: ## two gateways on 1 and on 100 partitions for a minute, with the check that their answers are linearizable
+	LEASEHOLD_REPLICAS_TIME=60s $(GO) test -count 1 -v -timeout 20m -run TestTwoGateways ./conformance/postgres
+
+steady: ## 10,000,000 messages through a queue on PostgreSQL, with the tables' sizes afterwards
+	LEASEHOLD_STEADY_MESSAGES=10000000 $(GO) test -count 1 -v -timeout 60m -run TestSteadyQueue ./conformance/postgres
 
 paragraphs: ## which paragraphs of Queen's protocol the tests cover
 	$(GO) test -count 1 -v -run TestParagraphs ./adapters/queen

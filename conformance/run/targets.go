@@ -143,6 +143,6 @@ func original(ctx context.Context) ([]string, func() error, error) {
 	}
 	return []string{
 		"CONFORMANCE_TARGET_QUERATOR=L1=" + urls["--compare"], "CONFORMANCE_CONTROL=" + urls["--control"],
-		"CONFORMANCE_ANSWER_WITHIN=4s", // several cases end when an answer never comes
+		"CONFORMANCE_ANSWER_WITHIN=8s", // several cases end when an answer never comes
 	}, stop, nil
 }

@@ -19,7 +19,7 @@ const connectTimeout = 5 * time.Second
 // depend on what the statistics of a moment say of tables that are empty now and hold millions of rows a minute later.
 var plans = map[string]string{
 	"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
-	"enable_material": "off", "enable_incremental_sort": "off", "jit": "off",
+	"enable_material": "off", "enable_incremental_sort": "off", "jit": "off", "max_parallel_workers_per_gather": "0",
 }
 
 // poolConfig reads a URL. The schema may be named in its query.

@@ -33,17 +33,19 @@ func (s *Store) refs(ctx context.Context, op, where string, args ...any) ([]core
 	return collect(ctx, s, op, func(r pgx.Rows) (ref core.SegmentRef, err error) {
 		err = r.Scan(&ref.Partition, &ref.First, &ref.Last, &ref.AppendedAt, &ref.Expires)
 		return ref, err
-	}, "SELECT partition, first, first + count - 1, appended_at, expires FROM segments "+where, args...)
+	}, "SELECT partition, first, first + count - 1, appended_at, expires FROM "+where, args...)
 }
 
-// ExpiredSegments implements core.Sweeping.
+// ExpiredSegments implements core.Sweeping. What has expired is looked up first and put in order then: many segments that have not expired would
+// make the planner read all of them in order until it has found enough.
 func (s *Store) ExpiredSegments(ctx context.Context, now core.Time, limit int) ([]core.SegmentRef, error) {
-	return s.refs(ctx, "expired segments", "WHERE expires <> 0 AND expires <= $1 ORDER BY partition, first LIMIT $2", int64(now), limited(limit))
+	return s.refs(ctx, "expired segments", `(SELECT partition, first, count, appended_at, expires FROM segments WHERE expires <> 0 AND expires <= $1 OFFSET 0) s
+		ORDER BY partition, first LIMIT $2`, int64(now), limited(limit))
 }
 
 // Segments implements core.Sweeping.
 func (s *Store) Segments(ctx context.Context, key core.PartitionKey, from int64, limit int) ([]core.SegmentRef, error) {
-	return s.refs(ctx, "segments", `WHERE partition = $1 AND first + count > $2
+	return s.refs(ctx, "segments", `segments WHERE partition = $1 AND first + count > $2
 		AND first >= coalesce((SELECT max(first) FROM segments WHERE partition = $1 AND first <= $2), 0) ORDER BY first LIMIT $3`,
 		int64(key), from, limited(limit))
 }

@@ -21,13 +21,23 @@ const originalBacklog = 20_000
 func (b *barsCmd) original() []bar {
 	beside := &setting{protocol: "querator", start: b.startOriginal}
 	ratio := func(r *result) float64 { return r.CompareRatio }
-	return []bar{
+	list := []bar{
 		{name: "produce 1x32, of the original Querator", limit: 1.3, of: beside, load: "push:1x32", value: ratio},
 		{name: "produce 100x8, of the original Querator", limit: .9, of: beside, load: "push:100x8", value: ratio},
 		{name: "lease and complete 1x32, of the original Querator", limit: 4, of: beside, load: "settle:1x32", value: ratio},
 		{name: "lease and complete 100x8, of the original Querator", limit: 8, of: beside, load: "settle:100x8", value: ratio},
 	}
+	for _, l := range []string{"both:1x32", "both:100x8"} {
+		list = append(list, bar{
+			name: fmt.Sprintf("rate with a backlog of %d, of 5000, %s, unlike the original Querator", b.Backlog, l), limit: noSlower,
+			measure: b.pair("querator", l, rateOf, func(r *runCmd) { r.Backlog = 5000 }, func(r *runCmd) { r.Backlog = b.Backlog }),
+		})
+	}
+	return list
 }
+
+// noSlower is the least ratio of two rates that are to be the same: medians of five such pairs differ by so much.
+const noSlower = .95
 
 // startOriginal starts the original on a free port and has a command compare with it.
 func (b *barsCmd) startOriginal(ctx context.Context, r *runCmd) (stop func() error, err error) {
