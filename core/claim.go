@@ -114,6 +114,7 @@ func (e *Engine) Claim(ctx context.Context, p ClaimParams) (Claimed, error) {
 	e.inFlight.Add(1)
 	defer e.inFlight.Add(-1)
 	e.enqueueClaim(c)
+	defer e.reads.end(c)
 	select {
 	case <-c.done:
 	case <-e.stopped:
@@ -144,6 +145,7 @@ func (e *Engine) Claim(ctx context.Context, p ClaimParams) (Claimed, error) {
 		return Claimed{}, WrapError(CodeCanceled, "claim", ctx.Err())
 	}
 	out, err := e.deliver(ctx, c)
+	e.reads.end(c)
 	if left := c.deadline.Sub(e.clock.Now()); CodeOf(err) == CodeNothing && left > 0 {
 		p.Wait = left // what it got was deleted before it could be read, so it waits on
 		return e.Claim(ctx, p)

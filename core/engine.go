@@ -106,6 +106,7 @@ type Engine struct {
 	keeper keeper
 	thin   idleSweep
 	leases leaseIndex
+	reads  reads
 
 	// What follows belongs to the dispatcher.
 	active     map[*group]struct{}

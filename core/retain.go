@@ -79,12 +79,13 @@ func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) error {
 		if err != nil {
 			return err
 		}
-		pinned, err := e.pinned(ctx, p, rows, floors[p.Key])
+		floor := e.reads.below(p.Key, floors[p.Key])
+		pinned, err := e.pinned(ctx, p, rows, floor)
 		if err != nil {
 			return err
 		}
 		for _, ref := range refs {
-			if q.aged(&ref, now) || q.deletable(&ref, floors[p.Key], pinned, now, settledOnly) && !e.remembered(ctx, p, &ref, now) {
+			if q.aged(&ref, now) || q.deletable(&ref, floor, pinned, now, settledOnly) && !e.remembered(ctx, p, &ref, now) {
 				remove = append(remove, ref)
 			}
 		}

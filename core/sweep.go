@@ -87,6 +87,9 @@ func (e *Engine) unhold(en *entry) {
 // what retention deletes.
 func (e *Engine) dueOps(ctx context.Context) []*opReq {
 	now := e.clock.Now()
+	if e.nextDue() <= now {
+		e.settleAir() // time goes on while a turn takes its work
+	}
 	var ops []*opReq
 	if e.scheduleAt != 0 && e.scheduleAt <= now {
 		ops = e.appendOp(ops, e.scheduleOp(ctx, now), &e.scheduleAt, now)

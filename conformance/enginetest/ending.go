@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ func Ending(t *testing.T, open Open) {
 		"with many that ended before it":           endMany,
 		"on a queue that is not there":             endNoQueue,
 		"behind too many":                          endOverload,
+		"with what it settled, swept or not":       endSwept,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h *hooked
@@ -222,4 +224,26 @@ func endOverload(r *rig, _ *hooked) {
 	r.push("q", 1, 2)
 	require.Len(r.t, b.names(), 1)
 	require.Len(r.t, c.names(), 1)
+}
+
+// endSwept lets retention look at what a claim has settled but not read yet.
+func endSwept(r *rig, h *hooked) {
+	if len(r.all) > 1 {
+		return // the gateway that sweeps may be another one
+	}
+	r.queue("q", core.ProtocolQuerator, querator(time.Minute, time.Hour), func(o *core.QueueOptions) { o.Queen.DedupWindowSeconds = 0 })
+	r.queue("other", core.ProtocolQueen)
+	for i := range 3 {
+		r.push("q", i, i)
+		h.set(func(h *hooked) {
+			h.onRead = func() {
+				h.set(func(h *hooked) { h.onRead = nil })
+				r.clock.Advance(time.Minute)
+				r.push("other", i, i) // a turn after the sweep
+			}
+		})
+		p := waitingPop("q", "", 10, 0)
+		p.AutoAck = true
+		require.Equal(r.t, []string{fmt.Sprintf("m%d", i)}, r.claim(p).names())
+	}
 }

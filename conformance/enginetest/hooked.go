@@ -20,6 +20,8 @@ type hooked struct {
 	afterAppend func() error
 	// onHeaders fails a read of headers.
 	onHeaders func(core.HeadersParams) error
+	// onRead comes before each read of messages.
+	onRead func()
 	// held makes commits that are durable wait for it to be closed before they return; reached tells that one does.
 	held    chan struct{}
 	reached chan struct{}
@@ -109,4 +111,15 @@ func (h *hooked) Headers(ctx context.Context, p core.HeadersParams) ([]core.Segm
 		}
 	}
 	return h.Store.Headers(ctx, p)
+}
+
+// Read implements core.Log.
+func (h *hooked) Read(ctx context.Context, p core.ReadParams) ([]core.Message, error) {
+	h.mu.Lock()
+	f := h.onRead
+	h.mu.Unlock()
+	if f != nil {
+		f()
+	}
+	return h.Store.Read(ctx, p)
 }
