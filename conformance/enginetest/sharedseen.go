@@ -124,7 +124,7 @@ func shareDelayed(r *rig) {
 
 // shareInTurn pushes and pops one message after the other, each at either engine, in partitions that both have had messages of.
 func shareInTurn(r *rig) {
-	dice := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's dice
+	dice := rand.New(rand.NewPCG(1, 2))
 	for i := range 400 {
 		name := fmt.Sprint("m", i)
 		a, b := dice.IntN(2), dice.IntN(2)

@@ -21,19 +21,19 @@ const originalBacklog = 20_000
 func (b *barsCmd) original() []bar {
 	beside := &setting{protocol: "querator", start: b.startOriginal}
 	ratio := func(r *result) float64 { return r.CompareRatio }
-	list := []bar{
+	backlog := func(load string) bar {
+		return bar{
+			name: fmt.Sprintf("rate with a backlog of %d, of 5000, %s, unlike the original Querator", b.Backlog, load), limit: noSlower,
+			measure: b.pair("querator", load, rateOf, func(r *runCmd) { r.Backlog = 5000 }, func(r *runCmd) { r.Backlog = b.Backlog }),
+		}
+	}
+	return []bar{
 		{name: "produce 1x32, of the original Querator", limit: 1.3, of: beside, load: "push:1x32", value: ratio},
 		{name: "produce 100x8, of the original Querator", limit: .9, of: beside, load: "push:100x8", value: ratio},
 		{name: "lease and complete 1x32, of the original Querator", limit: 4, of: beside, load: "settle:1x32", value: ratio},
 		{name: "lease and complete 100x8, of the original Querator", limit: 8, of: beside, load: "settle:100x8", value: ratio},
+		backlog("both:1x32"), backlog("both:100x8"),
 	}
-	for _, l := range []string{"both:1x32", "both:100x8"} {
-		list = append(list, bar{
-			name: fmt.Sprintf("rate with a backlog of %d, of 5000, %s, unlike the original Querator", b.Backlog, l), limit: noSlower,
-			measure: b.pair("querator", l, rateOf, func(r *runCmd) { r.Backlog = 5000 }, func(r *runCmd) { r.Backlog = b.Backlog }),
-		})
-	}
-	return list
 }
 
 // noSlower is the least ratio of two rates that are to be the same: medians of five such pairs differ by so much.
