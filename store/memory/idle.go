@@ -50,7 +50,7 @@ func (s *Store) idle(part *partition, since core.Time) bool {
 		}
 	}
 	for _, d := range s.dead {
-		if d.Partition == part.Key {
+		if d.Queue == part.Queue && d.Partition == part.Key {
 			return false
 		}
 	}

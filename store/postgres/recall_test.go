@@ -53,6 +53,9 @@ func TestAnUpdateOnWhatIsRemembered(t *testing.T) {
 		_, err := s[0].Append(t.Context(), core.AppendParams{Commit: uuid.New(), Segments: []core.NewSegment{coretest.Segments(parts[0], i+1, 1, 1)}})
 		require.NoError(t, err)
 	}
+	_, err := s[0].Append(t.Context(), core.AppendParams{Commit: uuid.New(), Segments: []core.NewSegment{coretest.Segments(parts[1], 1, 1, 1)}})
+	require.NoError(t, err)
+	advance(t, s[0], b)
 	assert.Equal(t, []seen{{false, 0}}, advance(t, s[0], a, b))
 	assert.Equal(t, []seen{{true, 1}}, advance(t, s[0], a, b), "nobody else changed it")
 	assert.Equal(t, []seen{{false, 2}}, advance(t, s[1], a, b))
@@ -60,10 +63,11 @@ func TestAnUpdateOnWhatIsRemembered(t *testing.T) {
 
 	s, parts, _ = replicas(t, 2)
 	a, b = core.RowKey{Partition: parts[0], Group: "g"}, core.RowKey{Partition: parts[1], Group: "g"}
-	_, err := s[0].Append(t.Context(), core.AppendParams{Commit: uuid.New(), Segments: []core.NewSegment{
+	_, err = s[0].Append(t.Context(), core.AppendParams{Commit: uuid.New(), Segments: []core.NewSegment{
 		coretest.Segments(parts[0], 1, 1, 1), coretest.Segments(parts[1], 1, 1, 1),
 	}})
 	require.NoError(t, err)
+	advance(t, s[0], b)
 	advance(t, s[0], a, b)
 	advance(t, s[1], b)
 	runs := advance(t, s[0], a, b)
