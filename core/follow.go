@@ -334,12 +334,11 @@ func (e *Engine) retrySoon(h *hint) {
 
 // lookForEmpty looks once at what others committed before claims are told that there is nothing, at once or when their wait is over; rows
 // that others held are then waited for.
-func (e *Engine) lookForEmpty(ctx context.Context) {
+func (e *Engine) lookForEmpty(ctx context.Context, now Time) {
 	if !e.shared {
 		return
 	}
 	var fresh []*claimReq
-	now := e.clock.Now()
 	for _, c := range e.deadlines {
 		if c.deadline > now || c.looked || c.state.Load() != claimWaiting {
 			continue

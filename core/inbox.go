@@ -317,10 +317,11 @@ func (e *Engine) turn(ctx context.Context) int {
 		ops = append(ops, e.extraOps...)
 		e.extraOps = nil
 	}
+	now := e.clock.Now() // what is due by now is tried before a wait is over by now
 	if others || len(ops) > 0 || len(e.air.flights) == 0 {
 		e.update(ctx, ops)
 	}
-	e.expireWaiting(ctx)
+	e.expireWaiting(ctx, now)
 	if (e.again || len(e.active) > 0) && e.air.room(false) {
 		e.inbox.ring() // what this turn committed may be for claims that wait
 	}

@@ -57,9 +57,8 @@ func (e *Engine) unpark(c *claimReq) {
 }
 
 // expireWaiting answers the claims whose wait is over, and those that did not want to wait and got nothing.
-func (e *Engine) expireWaiting(ctx context.Context) {
-	e.lookForEmpty(ctx)
-	now := e.clock.Now()
+func (e *Engine) expireWaiting(ctx context.Context, now Time) {
+	e.lookForEmpty(ctx, now)
 	for len(e.deadlines) > 0 {
 		c := e.deadlines[0]
 		if c.state.Load() > claimBusy {

@@ -109,6 +109,7 @@ func (c *parked) waits(queue string) {
 // goroutine that does that work, between its turns.
 func (r *rig) settleDown(queue string) {
 	r.t.Helper()
+	r.allLook()
 	for range 5 {
 		r.Wake()
 		_, err := r.Items(context.Background(), core.ItemsParams{Queue: queue, Limit: 1})
