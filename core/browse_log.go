@@ -167,12 +167,9 @@ func (e *Engine) partAt(ctx context.Context, op, queue string, ordinal int32) (*
 	if err != nil {
 		return nil, err
 	}
-	p := en.at(ordinal)
-	if p == nil && e.shared && e.look(ctx) == nil { // another gateway may have made it
-		p = en.at(ordinal)
-	}
-	if p != nil {
-		return p, nil
+	p, err := found(ctx, e, func() *part { return en.at(ordinal) })
+	if err != nil || p != nil {
+		return p, err
 	}
 	return nil, Errorf(CodeNoPartition, op, "queue %q has no partition %d", queue, ordinal)
 }

@@ -47,12 +47,8 @@ func (e *Engine) partition(ctx context.Context, id uuid.UUID) (*part, error) {
 }
 
 // partNamed is named for a partition of a queue.
-func (e *Engine) partNamed(ctx context.Context, en *entry, name string) *part {
-	p := en.partition(name)
-	if p == nil && e.shared && e.look(ctx) == nil {
-		p = en.partition(name)
-	}
-	return p
+func (e *Engine) partNamed(ctx context.Context, en *entry, name string) (*part, error) {
+	return found(ctx, e, func() *part { return en.partition(name) })
 }
 
 // adopt remembers a lease that another gateway gave out, so that acknowledgements under it find their messages.

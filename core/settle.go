@@ -240,7 +240,10 @@ func (e *Engine) seekOnce(ctx context.Context, x SeekParams) (int, error) {
 	}
 	parts := en.partitions()
 	if x.Partition != "" {
-		p := e.partNamed(ctx, en, x.Partition)
+		p, err := e.partNamed(ctx, en, x.Partition)
+		if err != nil {
+			return 0, err
+		}
 		if p == nil {
 			return 0, Errorf(CodeNoPartition, "seek", "queue %q has no partition %q", x.Queue, x.Partition)
 		}
