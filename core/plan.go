@@ -253,6 +253,7 @@ func (e *Engine) finishPlan(pl *plan, p *pass, err error) {
 		}
 	}
 	e.readServed(served)
+	now := e.clock.Now()
 	for _, h := range pl.rows {
 		key := RowKey{h.part.Key, pl.group.name}
 		switch ed := p.edits[key]; {
@@ -261,7 +262,8 @@ func (e *Engine) finishPlan(pl *plan, p *pass, err error) {
 		case p.vain[key] && !gave[h.part.Key] && !ed.later && h.part.log.Head > ed.row.Log.Head:
 			e.offer(h) // what was appended meanwhile, or by this pass
 		case p.vain[key] && !gave[h.part.Key] && !ed.later:
-			h.dry = true
+			h.dry = ed.hiddenUntil == 0 || ed.hiddenUntil > now // what was hidden from the pass may show by now
+			e.offer(h)
 		}
 	}
 	pl.group.waiting = append(back, pl.group.waiting...)

@@ -22,6 +22,24 @@ func Buffering(t *testing.T, open Open) {
 		"a hold for nobody else":                  holdOthers,
 		"a delay of a message that is too young":  delayYoung,
 	})
+	for name, option := range map[string]func(*core.QueueOptions){"a delay": delayed(2), "a window": windowed(2)} {
+		t.Run(name+" that ends while a claim looks", func(t *testing.T) {
+			var h *hooked
+			showMeanwhile(newRig(t, hook(open, &h)), h, option)
+		})
+	}
+}
+
+// showMeanwhile has a message that is hidden from a claim show before the pass is over that found it hidden.
+func showMeanwhile(r *rig, h *hooked, option func(*core.QueueOptions)) {
+	r.queue("q", core.ProtocolQueen, option)
+	r.push("q", 1, 1)
+	reached, release := h.hold()
+	c := r.begin(waitingPop("q", "", 10, time.Minute))
+	<-reached
+	r.clock.Advance(2 * time.Second)
+	release()
+	require.Equal(r.t, []string{"m1"}, c.names())
 }
 
 func windowed(seconds int64) func(*core.QueueOptions) {
