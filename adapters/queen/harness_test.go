@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/conformance/target"
 )
 
 // result is an answer with its body as text.
@@ -40,6 +42,8 @@ func (b *broker) send(ctx context.Context, method, path, body string) (result, e
 	if body != "" {
 		reader = strings.NewReader(body)
 	}
+	ctx, cancel := context.WithTimeout(ctx, target.AnswerWithin())
+	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, b.server.URL+path, reader)
 	if err != nil {
 		return result{}, err

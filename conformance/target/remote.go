@@ -9,7 +9,6 @@ import (
 	"os"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,13 +24,13 @@ const (
 	Cfqueues = "CFQUEUES"
 )
 
-// answerTimeout bounds how long a server may take for one answer, so that one that never comes fails its own case and no other.
-var answerTimeout = sync.OnceValue(func() time.Duration {
+// AnswerWithin bounds how long a server may take for one answer, so that one that never comes fails its own case and no other.
+func AnswerWithin() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv(AnswerVariable)); err == nil {
 		return d
 	}
 	return 15 * time.Second
-})
+}
 
 // Clock is what tests do with time.
 type Clock interface {
@@ -151,7 +150,7 @@ func (r *Remote) Handler(tb testing.TB, family string) http.Handler {
 	family = r.family(tb, family)
 	return http.HandlerFunc(func(w http.ResponseWriter, in *http.Request) {
 		base := r.pick(family)
-		ctx, cancel := context.WithTimeout(in.Context(), answerTimeout())
+		ctx, cancel := context.WithTimeout(in.Context(), AnswerWithin())
 		defer cancel()
 		out, err := http.NewRequestWithContext(ctx, in.Method, base, shifted{in.Body, r.shift.toServer})
 		if err != nil {

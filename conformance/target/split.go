@@ -61,7 +61,7 @@ func (s *splitter) join(c net.Conn) {
 		return
 	}
 	defer func() { _ = t.Close() }()
-	_ = t.SetDeadline(time.Now().Add(answerTimeout())) // it cannot fail on an open connection
+	_ = t.SetDeadline(time.Now().Add(AnswerWithin())) // it cannot fail on an open connection
 	done := make(chan struct{}, 2)
 	go func() { copyHalf(t, shifted{c, s.shift.toServer}); done <- struct{}{} }()
 	go func() { copyHalf(c, shifted{t, s.shift.toTest}); done <- struct{}{} }()
