@@ -125,7 +125,8 @@ func (b *barsCmd) memory(ctx context.Context, log io.Writer) (float64, error) {
 // rows measures what failing deliveries leave.
 func (b *barsCmd) rows(ctx context.Context, log io.Writer) (float64, error) {
 	f := &failingCmd{
-		Protocol: "querator", Messages: b.Backlog, Batch: 1, Clients: 32, Seconds: 5 * b.Seconds, Payload: 100, Binary: b.Binary, Scratch: b.Scratch,
+		Protocol: "querator", Messages: b.Backlog, Batch: 1, Clients: 32, Seconds: 5 * b.Seconds, Payload: 100,
+		Store: b.Store, Binary: b.Binary, Scratch: b.Scratch,
 	}
 	out, err := f.result(ctx, log)
 	return out.Ratio, err

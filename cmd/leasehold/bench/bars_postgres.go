@@ -47,5 +47,5 @@ func (b *barsCmd) postgres() []bar {
 		name: "two gateways on the same partitions, of one, push:100x8 with ids", limit: .8,
 		measure: b.pair("queen", "push:100x8", rateOf, ids, func(r *runCmd) { ids(r); r.Gateways = 2 }),
 	})
-	return append(list, b.sizes()...)
+	return append(append(list, b.belowHTTP()...), b.sizes()...)
 }

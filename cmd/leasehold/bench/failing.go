@@ -23,7 +23,7 @@ type failingCmd struct {
 	Seconds  float64 `default:"20" help:"Time for which they do so."`
 	Payload  int     `default:"100" help:"Bytes per message."`
 	Binary   string  `help:"Program to start instead of this one." placeholder:"FILE" type:"path"`
-	Store    string  `help:"Store of the server. Default: SQLite in the scratch folder." placeholder:"URL"`
+	Store    string  `help:"Store of the server; of a PostgreSQL a scratch schema. Default: SQLite in the scratch folder." placeholder:"URL"`
 	Scratch  string  `help:"Folder for the store, on the disk to be measured. Default: the system's." placeholder:"DIR" type:"path"`
 	JSON     bool    `name:"json" help:"Write JSON."`
 }
@@ -67,17 +67,26 @@ func (f *failingCmd) result(ctx context.Context, log io.Writer) (out failingResu
 		return out, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	out = failingResult{Protocol: f.Protocol, Messages: f.Messages, Batch: f.Batch, Clients: f.Clients}
-	queue := fmt.Sprintf("failing-%x", time.Now().UnixNano()&0xffffffff)
-	if err := f.fail(ctx, scratch, queue, &out, log); err != nil {
+	schema := scratchSchema()
+	db, err := openDatabase(ctx, f.Store, schema)
+	if err != nil {
 		return out, err
 	}
-	return out, f.count(ctx, scratch, queue, &out)
+	defer func() { err = errors.Join(err, db.close(context.WithoutCancel(ctx))) }()
+	if db == nil {
+		schema = ""
+	}
+	out = failingResult{Protocol: f.Protocol, Messages: f.Messages, Batch: f.Batch, Clients: f.Clients}
+	queue := fmt.Sprintf("failing-%x", time.Now().UnixNano()&0xffffffff)
+	if err := f.fail(ctx, serverPlan{binary: f.Binary, store: f.Store, schema: schema, dir: scratch, protocol: f.Protocol}, queue, &out, log); err != nil {
+		return out, err
+	}
+	return out, f.count(ctx, store.Options{Dir: filepath.Join(scratch, "data"), Schema: schema}, queue, &out)
 }
 
 // fail fills a queue of a server of its own and has all deliveries fail for a while.
-func (f *failingCmd) fail(ctx context.Context, scratch, queue string, out *failingResult, log io.Writer) (err error) {
-	c, err := startServer(ctx, serverPlan{binary: f.Binary, store: f.Store, dir: scratch, protocol: f.Protocol})
+func (f *failingCmd) fail(ctx context.Context, plan serverPlan, queue string, out *failingResult, log io.Writer) (err error) {
+	c, err := startServer(ctx, plan)
 	if err != nil {
 		return err
 	}
@@ -112,8 +121,8 @@ func (f *failingCmd) fail(ctx context.Context, scratch, queue string, out *faili
 }
 
 // count looks into the store that the server left.
-func (f *failingCmd) count(ctx context.Context, scratch, queue string, out *failingResult) (err error) {
-	s, err := store.Open(ctx, f.Store, store.Options{Dir: filepath.Join(scratch, "data")})
+func (f *failingCmd) count(ctx context.Context, o store.Options, queue string, out *failingResult) (err error) {
+	s, err := store.Open(ctx, f.Store, o)
 	if err != nil {
 		return err
 	}

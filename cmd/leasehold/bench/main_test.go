@@ -268,7 +268,7 @@ func TestBarsBesideTheOriginal(t *testing.T) {
 
 func TestBarsOnPostgreSQL(t *testing.T) {
 	url := testenv.Postgres(t)
-	for only, n := range map[string]int{"messages per second": 7, "at 200/s": 4, "two gateways": 1, "of the database": 1} {
+	for only, n := range map[string]int{"messages per second": 7, "at 200/s": 4, "two gateways": 1, "of the database": 1, "of COPY": 1, "of unfused": 2, "rows per message": 1} {
 		lines := measureBars(t, only, "--store", url)
 		require.Len(t, lines, n)
 		for _, l := range lines {

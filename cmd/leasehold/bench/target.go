@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 	"strconv"
-	"time"
 )
 
 // target is a server, or several on one store, with the queue of the load being measured.
@@ -63,7 +62,7 @@ func (u *runner) spawn(ctx context.Context) (stop func() error, err error) {
 	plan := serverPlan{
 		binary: u.cmd.Binary, store: u.cmd.Store, dir: u.scratch, protocol: u.cmd.Protocol,
 	}
-	schema := "leasehold_bench_" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	schema := scratchSchema()
 	db, err := openDatabase(ctx, u.cmd.Store, schema)
 	if err != nil {
 		return func() error { return nil }, err
