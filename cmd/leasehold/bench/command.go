@@ -24,7 +24,7 @@ type Command struct {
 	Parked  parkedCmd  `cmd:"" help:"Measure many parked long polls: memory per poll, idle CPU, whom a push wakes."`
 	Bars    barsCmd    `cmd:"" help:"Measure all that the embedded store is held to, and say what is reached."`
 	Failing failingCmd `cmd:"" help:"Measure what a queue leaves in the store when all deliveries fail: rows per message."`
-	Floor   floorCmd   `cmd:"" hidden:"" help:"Serve the HTTP floor; started by the others."`
+	Floor   floorCmd   `cmd:"" help:"Serve the HTTP floor, for another load generator to measure."`
 }
 
 // runCmd are the flags of the loads.
@@ -61,9 +61,6 @@ type runCmd struct {
 	Scratch    string        `help:"Folder for scratch files, on the disk to be measured. Default: the system's." placeholder:"DIR" type:"path"`
 	JSON       bool          `name:"json" help:"Write the results as a list of JSON objects; the table then goes to standard error."`
 }
-
-// floorCmd has no flags: its plan comes on standard input.
-type floorCmd struct{}
 
 // Exit codes, those of the whole program.
 const (
@@ -105,7 +102,7 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 	defer stop()
 	switch parsed.Command() {
 	case "floor":
-		err = serveFloor(ctx, os.Stdin, stdout)
+		err = c.Floor.run(ctx, os.Stdin, stdout)
 	case "restart":
 		err = c.Restart.run(ctx, stdout, stderr)
 	case "parked":

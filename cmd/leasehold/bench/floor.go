@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -34,17 +35,28 @@ func serveFloor(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := d.Decode(&plan); err != nil {
 		return fmt.Errorf("read plan: %w", err)
 	}
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		end()
+	}()
+	return serveFloorAt(ctx, "127.0.0.1:0", plan, func(addr string) error {
+		_, err := fmt.Fprintln(out, addr)
+		return err
+	})
+}
+
+// serveFloorAt serves at an address, of which it tells, until ctx ends.
+func serveFloorAt(ctx context.Context, addr string, plan floorPlan, tell func(addr string) error) error {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
 	server := &http.Server{Handler: floorHandler(plan), ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		_, _ = io.Copy(io.Discard, in)
-		_ = server.Close()
-	}()
-	if _, err := fmt.Fprintln(out, ln.Addr()); err != nil {
-		return err
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := tell(ln.Addr().String()); err != nil {
+		return errors.Join(err, ln.Close())
 	}
 	if err := server.Serve(ln); err != http.ErrServerClosed {
 		return err

@@ -1,12 +1,15 @@
 package bench_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"slices"
@@ -290,6 +293,31 @@ func TestEveryLoadOfTheDrivers(t *testing.T) {
 			require.Greater(t, r["floor_per_second"], 0.0)
 		}
 	}
+}
+
+func TestFloorForOtherGenerators(t *testing.T) {
+	program, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), program, "bench", "floor", "--listen", "127.0.0.1:0")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	words := strings.Fields(lines.Text())
+	require.Equal(t, "POST", words[0])
+	require.True(t, lines.Scan())
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, words[1], strings.NewReader(lines.Text()))
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	var pushed []map[string]any
+	require.NoError(t, json.NewDecoder(answer.Body).Decode(&pushed))
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusCreated, answer.StatusCode)
+	require.Equal(t, "queued", pushed[0]["status"])
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Wait())
 }
 
 func TestParked(t *testing.T) {
