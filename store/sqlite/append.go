@@ -11,18 +11,13 @@ import (
 // Append implements core.Log.
 func (s *Store) Append(ctx context.Context, p core.AppendParams) ([]core.Placed, error) {
 	const op = "append"
-	if err := s.enter(ctx, op); err != nil {
-		return nil, err
-	}
-	defer s.life.RUnlock()
 	if err := placing.Check(op, p.Segments); err != nil {
 		return nil, err
 	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.broken != nil {
-		return nil, s.again(op)
+	if err := s.enterWriting(ctx, op); err != nil {
+		return nil, err
 	}
+	defer s.leaveWriting()
 	if gaps := placing.Gaps(p.Segments, s.state.logOf); p.Moved != nil && len(gaps) > 0 {
 		segments, err := placing.Fill(&p, gaps, s.state.logOf, s.inGap)
 		if err != nil {

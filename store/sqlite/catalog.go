@@ -40,19 +40,14 @@ func (s *Store) Queues(ctx context.Context) ([]core.Queue, error) {
 // PutQueue implements core.Catalog.
 func (s *Store) PutQueue(ctx context.Context, p core.PutQueueParams) (core.Queue, error) {
 	const op = "put queue"
-	if err := s.enter(ctx, op); err != nil {
-		return core.Queue{}, err
-	}
-	defer s.life.RUnlock()
 	options, err := json.Marshal(&p.Queue.Options)
 	if err != nil {
 		return core.Queue{}, core.WrapError(core.CodeInvalid, op, err)
 	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.broken != nil {
-		return core.Queue{}, s.again(op)
+	if err := s.enterWriting(ctx, op); err != nil {
+		return core.Queue{}, err
 	}
+	defer s.leaveWriting()
 	old, err := s.state.checkQueue(op, &p.Queue)
 	if err != nil {
 		return core.Queue{}, err
@@ -164,15 +159,10 @@ func (s *state) addPartitions(made []*partition) {
 // CreatePartitions implements core.Catalog.
 func (s *Store) CreatePartitions(ctx context.Context, now core.Time, ps []core.Partition) ([]core.PartitionLog, error) {
 	const op = "create partitions"
-	if err := s.enter(ctx, op); err != nil {
+	if err := s.enterWriting(ctx, op); err != nil {
 		return nil, err
 	}
-	defer s.life.RUnlock()
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.broken != nil {
-		return nil, s.again(op)
-	}
+	defer s.leaveWriting()
 	made := s.state.newPartitions(now, nil, ps)
 	if len(made) > 0 {
 		err := s.commit(&transaction{
@@ -248,15 +238,10 @@ func (s *Store) reading(op string) (*database, error) {
 // DeleteQueue implements core.Catalog.
 func (s *Store) DeleteQueue(ctx context.Context, id uuid.UUID) error {
 	const op = "delete queue"
-	if err := s.enter(ctx, op); err != nil {
+	if err := s.enterWriting(ctx, op); err != nil {
 		return err
 	}
-	defer s.life.RUnlock()
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.broken != nil {
-		return s.again(op)
-	}
+	defer s.leaveWriting()
 	q := s.state.queues[id]
 	if q == nil {
 		return core.Errorf(core.CodeNoQueue, op, "queue %s does not exist", id)

@@ -22,15 +22,10 @@ type deletion struct {
 // DeleteSegments implements core.Sweeping. Segments that are gone already are passed over.
 func (s *Store) DeleteSegments(ctx context.Context, _ core.Time, remove, expiries []core.SegmentRef) error {
 	const op = "delete segments"
-	if err := s.enter(ctx, op); err != nil {
+	if err := s.enterWriting(ctx, op); err != nil {
 		return err
 	}
-	defer s.life.RUnlock()
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.broken != nil {
-		return s.again(op)
-	}
+	defer s.leaveWriting()
 	list, err := s.planDeletions(remove, expiries)
 	if err != nil {
 		return classify(op, err)

@@ -13,15 +13,10 @@ import (
 // RemoveIdle implements core.Idler.
 func (s *Store) RemoveIdle(ctx context.Context, p core.RemoveIdleParams) ([]core.PartitionKey, error) {
 	const op = "remove idle partitions"
-	if err := s.enter(ctx, op); err != nil {
+	if err := s.enterWriting(ctx, op); err != nil {
 		return nil, err
 	}
-	defer s.life.RUnlock()
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.broken != nil {
-		return nil, s.again(op)
-	}
+	defer s.leaveWriting()
 	q := s.state.queues[p.Queue]
 	if q == nil {
 		return nil, nil

@@ -39,15 +39,10 @@ func (d *database) record(kind, name string) (value []byte, err error) {
 // PutRecord implements core.Records.
 func (s *Store) PutRecord(ctx context.Context, kind, name string, old, value []byte) error {
 	const op = "put record"
-	if err := s.enter(ctx, op); err != nil {
+	if err := s.enterWriting(ctx, op); err != nil {
 		return err
 	}
-	defer s.life.RUnlock()
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.broken != nil {
-		return s.again(op)
-	}
+	defer s.leaveWriting()
 	have, err := s.db.record(kind, name)
 	if err != nil {
 		return classify(op, err)

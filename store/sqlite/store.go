@@ -134,6 +134,25 @@ func (s *Store) enter(ctx context.Context, op string) error {
 	return nil
 }
 
+// enterWriting begins a call that may change the store: one at a time, and none on a database that a failed commit left unread. The
+// caller ends it with leaveWriting when there is no error.
+func (s *Store) enterWriting(ctx context.Context, op string) error {
+	if err := s.enter(ctx, op); err != nil {
+		return err
+	}
+	s.writing.Lock()
+	if s.broken == nil {
+		return nil
+	}
+	defer s.leaveWriting()
+	return s.again(op)
+}
+
+func (s *Store) leaveWriting() {
+	s.writing.Unlock()
+	s.life.RUnlock()
+}
+
 // view returns the database and its memory for reading; the caller holds mu for as long as it uses the memory.
 func (s *Store) view(op string) (*database, *state, error) {
 	if s.broken != nil {

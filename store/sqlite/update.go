@@ -15,15 +15,10 @@ import (
 // Update implements core.Ledger. One server owns the store, so the lock on what Update reads and writes is s.writing.
 func (s *Store) Update(ctx context.Context, p core.UpdateParams, fn func(core.Tx) (*core.ChangeSet, error)) ([]core.Placed, error) {
 	const op = "update"
-	if err := s.enter(ctx, op); err != nil {
+	if err := s.enterWriting(ctx, op); err != nil {
 		return nil, err
 	}
-	defer s.life.RUnlock()
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.broken != nil {
-		return nil, s.again(op)
-	}
+	defer s.leaveWriting()
 	for attempt := 0; ; attempt++ {
 		t, err := s.loadTx(p)
 		if err != nil {
