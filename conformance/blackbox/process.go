@@ -1,9 +1,7 @@
 package blackbox
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,9 +20,6 @@ const (
 	startTimeout = 30 * time.Second
 	stopTimeout  = 40 * time.Second
 )
-
-// keptLog is how many lines of a server's log are kept for a failing test.
-const keptLog = 200
 
 // bodyCutOff is Querator's status for a request body that ends early, which is the client's doing.
 const bodyCutOff = 512
@@ -48,16 +43,18 @@ type Server struct {
 
 	cmd  *exec.Cmd
 	done chan struct{}
+	log  ServerLog
 
-	mu  sync.Mutex
-	log []string
+	mu sync.Mutex
 	// alarms are what a healthy server never logs: errors, and what is no log line at all, such as
 	// a panic's trace or a report of the race detector.
 	alarms []string
 	fail   error
 }
 
-// built compiles the command once per test binary.
+// Binary returns the command that is tested: what LEASEHOLD_BINARY names, else one that it compiles once per test binary.
+func Binary() (string, error) { return built() }
+
 var built = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("LEASEHOLD_BINARY"); path != "" {
 		return path, nil
@@ -93,7 +90,7 @@ func RemoveBinary() error {
 // are open. The process is killed at the end of the test unless it ended before.
 func Start(tb testing.TB, dir string, flags ...string) *Server {
 	tb.Helper()
-	binary, err := built()
+	binary, err := Binary()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -127,61 +124,38 @@ func Start(tb testing.TB, dir string, flags ...string) *Server {
 
 // watch reads the log until the process ends, notes the addresses and tells when it is ready.
 func (s *Server) watch(stderr io.Reader, ready chan<- struct{}) {
-	lines := bufio.NewScanner(stderr)
-	lines.Buffer(nil, 1<<20)
 	ending := false
-	for lines.Scan() {
-		var line struct {
-			Level, Msg, Protocol, Addr string
-			Status                     int
-		}
-		strange := json.Unmarshal(lines.Bytes(), &line) != nil
-		if line.Level == "ERROR" && line.Status != bodyCutOff {
-			refused := ending && strings.HasPrefix(line.Msg, "request ")
+	err := s.log.Follow(stderr, func(e Entry) {
+		strange := e.Strange
+		if e.Level == "ERROR" && e.Status != bodyCutOff {
+			refused := ending && strings.HasPrefix(e.Msg, "request ")
 			strange = !refused
 		}
-		switch line.Msg {
-		case "listening":
-			s.listening(line.Protocol, "http://"+line.Addr)
+		s.Listening(e)
+		switch e.Msg {
 		case "server is ready":
 			close(ready)
 		case "server is shutting down":
 			ending = true
 		}
-		s.mu.Lock()
-		if s.log = append(s.log, lines.Text()); len(s.log) > keptLog {
-			s.log = s.log[1:]
+		if strange {
+			s.alarm(e.Text)
 		}
-		if strange && len(s.alarms) < keptLog {
-			s.alarms = append(s.alarms, lines.Text())
-		}
-		s.mu.Unlock()
-	}
-	s.fail = errors.Join(lines.Err(), s.cmd.Wait())
+	})
+	s.fail = errors.Join(err, s.cmd.Wait())
 	close(s.done)
 }
 
-func (s *Server) listening(protocol, url string) {
-	switch protocol {
-	case "queen":
-		s.Queen = url
-	case "querator":
-		s.Querator = url
-	case "cfqueues":
-		s.Cfqueues = url
-	case "admin":
-		s.Admin = url
-	case "control":
-		s.Control = url
+func (s *Server) alarm(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.alarms) < keptLog {
+		s.alarms = append(s.alarms, text)
 	}
 }
 
 // Log returns the end of the server's log.
-func (s *Server) Log() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Join(s.log, "\n")
-}
+func (s *Server) Log() string { return s.log.Tail() }
 
 // PID is the process's id.
 func (s *Server) PID() int { return s.cmd.Process.Pid }

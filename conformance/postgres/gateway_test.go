@@ -1,15 +1,9 @@
 package postgres_test
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,34 +13,7 @@ import (
 	"github.com/leasehold/leasehold/conformance/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, removeBinary) }
-
-var binaryDir string
-
-// binary compiles the command once.
-var binary = sync.OnceValues(func() (string, error) {
-	if path := os.Getenv("LEASEHOLD_BINARY"); path != "" {
-		return path, nil
-	}
-	dir, err := os.MkdirTemp("", "leasehold-gateway")
-	if err != nil {
-		return "", err
-	}
-	binaryDir = dir
-	path := filepath.Join(dir, "leasehold")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/leasehold/leasehold/cmd/leasehold").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-func removeBinary() error {
-	if binaryDir == "" {
-		return nil
-	}
-	return os.RemoveAll(binaryDir)
-}
+func TestMain(m *testing.M) { testenv.Main(m, blackbox.RemoveBinary) }
 
 // gateway is a server process.
 type gateway struct {
@@ -55,9 +22,7 @@ type gateway struct {
 	cf    blackbox.Cfqueues
 	qr    blackbox.Querator
 
-	mu   sync.Mutex
-	said map[string]int
-	log  []string
+	log blackbox.ServerLog
 	// open is closed when all listeners accept connections, ready when the server says that it is, done when it has ended.
 	open, ready, done chan struct{}
 }
@@ -81,9 +46,9 @@ func launchGateway(t *testing.T, store string, flags ...string) *gateway {
 // spawnGateway starts a server's process and waits for nothing: before open is closed nobody may use its clients.
 func spawnGateway(t *testing.T, store string, flags ...string) *gateway {
 	t.Helper()
-	path, err := binary()
+	path, err := blackbox.Binary()
 	require.NoError(t, err)
-	g := &gateway{said: map[string]int{}, open: make(chan struct{}), ready: make(chan struct{}), done: make(chan struct{})}
+	g := &gateway{open: make(chan struct{}), ready: make(chan struct{}), done: make(chan struct{})}
 	cmd := exec.Command(path, append([]string{
 		"serve", "--store", store, "--data-dir", t.TempDir(), "--log-format", "json", "--queen-addr", "127.0.0.1:0",
 		"--querator-addr", "127.0.0.1:0", "--cfqueues-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0",
@@ -97,9 +62,7 @@ func spawnGateway(t *testing.T, store string, flags ...string) *gateway {
 		<-g.done
 		_ = cmd.Wait() // how it ended does not matter
 		if t.Failed() {
-			g.mu.Lock()
-			t.Logf("log of a gateway:\n%s", strings.Join(g.log, "\n"))
-			g.mu.Unlock()
+			t.Logf("log of a gateway:\n%s", g.log.Tail())
 		}
 	})
 	return g
@@ -111,7 +74,7 @@ func (g *gateway) await(t *testing.T, moment <-chan struct{}) {
 	select {
 	case <-moment:
 	case <-g.done:
-		t.Fatalf("the gateway did not start: %s", strings.Join(g.log, "\n"))
+		t.Fatalf("the gateway did not start: %s", g.log.Tail())
 	case <-time.After(30 * time.Second):
 		t.Fatal("the gateway is not ready")
 	}
@@ -119,50 +82,29 @@ func (g *gateway) await(t *testing.T, moment <-chan struct{}) {
 
 func (g *gateway) watch(stderr io.Reader) {
 	defer close(g.done)
-	lines := bufio.NewScanner(stderr)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var line struct{ Msg, Protocol, Addr string }
-		_ = json.Unmarshal(lines.Bytes(), &line) // what is no line of the log is kept as it is
-		g.mu.Lock()
-		g.said[line.Msg]++
-		if g.log = append(g.log, lines.Text()); len(g.log) > 200 {
-			g.log = g.log[1:]
+	opened := false
+	_ = g.log.Follow(stderr, func(e blackbox.Entry) { // its end is the process's
+		g.Listening(e)
+		if !opened && g.Queen != "" && g.Querator != "" && g.Cfqueues != "" {
+			opened = true
+			g.connect()
 		}
-		g.mu.Unlock()
-		switch line.Msg {
-		case "listening":
-			g.listening(line.Protocol, "http://"+line.Addr)
-		case "server is ready":
+		if e.Msg == "server is ready" {
 			close(g.ready)
 		}
-	}
+	})
 }
 
-// listening notes where a protocol is served.
-func (g *gateway) listening(protocol, base string) {
-	switch protocol {
-	case "queen":
-		g.Queen = base
-	case "querator":
-		g.Querator = base
-	case "cfqueues":
-		g.Cfqueues = base
-	}
-	if protocol != "admin" && g.Queen != "" && g.Querator != "" && g.Cfqueues != "" {
-		conn := blackbox.NewConn()
-		g.queen, g.cf = blackbox.Queen{Base: g.Queen, Conn: conn}, blackbox.Cfqueues{Base: g.Cfqueues, Conn: conn}
-		g.qr = blackbox.Querator{Base: g.Querator, Conn: conn}
-		close(g.open)
-	}
+// connect makes the clients of the protocols, which share connections.
+func (g *gateway) connect() {
+	conn := blackbox.NewConn()
+	g.queen, g.cf = blackbox.Queen{Base: g.Queen, Conn: conn}, blackbox.Cfqueues{Base: g.Cfqueues, Conn: conn}
+	g.qr = blackbox.Querator{Base: g.Querator, Conn: conn}
+	close(g.open)
 }
 
 // count returns how often the log said something.
-func (g *gateway) count(msg string) int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.said[msg]
-}
+func (g *gateway) count(msg string) int { return g.log.Count(msg) }
 
 // schema returns the shared server's URL with a schema of the test's own.
 func schema(t *testing.T) string {
