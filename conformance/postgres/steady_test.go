@@ -47,7 +47,8 @@ func TestSteadyQueue(t *testing.T) {
 		require.NoError(t, err)
 		w.total = n
 	}
-	server := testenv.NewCluster(t) // with stock settings, so that vacuums come once a minute
+	server := testenv.NewCluster(t)
+	naptime(t, server, "10s") // stock settings otherwise, whose one minute is over before many vacuums have come
 	s, err := postgres.Open(t.Context(), server.URL(), postgres.Options{})
 	require.NoError(t, err)
 	w.engine, err = core.New(t.Context(), s, core.Options{Clock: s.Clock()})
@@ -70,8 +71,7 @@ func TestSteadyQueue(t *testing.T) {
 	t.Logf("%d messages in %s; all tables together at each tenth of them, in MB: %d", w.popped.Load(), time.Since(began).Round(time.Second), peaks)
 	w.settle()
 	w.sizes("when the last message was settled")
-	server.Exec(t, "ALTER SYSTEM SET autovacuum_naptime = '1s'") // so that nobody waits for the next minute
-	server.Exec(t, "SELECT pg_reload_conf()")
+	naptime(t, server, "1s") // so that nobody waits for the next one
 	left := w.shrunk()
 	w.sizes("after the next vacuum")
 	t.Logf("%d kB are left of %d kB of payloads that went through", left>>10, w.total*steadyPayload>>10)
@@ -79,6 +79,13 @@ func TestSteadyQueue(t *testing.T) {
 	if n := len(peaks); n == 10 && w.total >= 1_000_000 {
 		assert.Less(t, slices.Max(peaks[n/2:]), 2*slices.Max(peaks[:n/2])+8, "the tables do not grow with what has gone through")
 	}
+}
+
+// naptime sets how often vacuums come. What they have not seen yet, and the index pages that it took, is in the tables' sizes.
+func naptime(t *testing.T, server *testenv.Cluster, every string) {
+	t.Helper()
+	server.Exec(t, "ALTER SYSTEM SET autovacuum_naptime = '"+every+"'")
+	server.Exec(t, "SELECT pg_reload_conf()")
 }
 
 // flow runs producers and consumers until all messages are through.
