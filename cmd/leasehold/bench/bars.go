@@ -32,8 +32,7 @@ type bar struct {
 	// limit is the first bar: the least that is enough, or with atMost the most.
 	limit  float64
 	atMost bool
-	// scaled is a limit in messages per second that was set on a machine on which the HTTP floor of
-	// push:1x32 did floorThen: a slower machine is held to less.
+	// scaled is a limit in messages per second that was set on a machine of which floorThen tells: a slower one is held to less.
 	scaled bool
 	// of is what load has to be measured with, value what is held to the limit; without them
 	// measure is called.
@@ -159,7 +158,7 @@ func (b *barsCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 			v = x.value(measured[x.of][x.load])
 		}
 		if x.scaled {
-			x.limit *= scale(measured)
+			x.limit *= measured[x.of][x.load].slower()
 		}
 		out[i] = barResult{Bar: x.name, Measured: v, Limit: x.limit, AtMost: x.atMost, Reached: x.reached(v)}
 	}
@@ -211,20 +210,6 @@ func (b *barsCmd) with(ctx context.Context, s *setting, names []string, log io.W
 		s.change(r)
 	}
 	return r.results(ctx, log)
-}
-
-// floorThen is what a gin handler with JSON in and out did, in requests per second with 32
-// connections, on the machine on which the limits in messages per second were set.
-const floorThen = 47_000
-
-// scale is how much slower this machine is; 1 where it is not, or where nobody looked.
-func scale(measured measuredLoads) float64 {
-	for _, loads := range measured {
-		if r := loads["push:1x32"]; r != nil && r.FloorPerSecond > 0 {
-			return min(1, r.FloorPerSecond/floorThen)
-		}
-	}
-	return 1
 }
 
 func (x *bar) reached(v float64) bool {

@@ -3,8 +3,8 @@ package bench
 // postgres are the bars of a gateway on PostgreSQL. Limits in messages per second are multiples of what the native Queen
 // server, 0.15, did on the machine of floorThen.
 func (b *barsCmd) postgres() []bar {
-	pushes := &setting{protocol: "queen", change: func(r *runCmd) { r.Floors, r.IDs = true, true }}
-	loads := &setting{protocol: "queen"}
+	pushes := &setting{protocol: "queen", change: func(r *runCmd) { r.Floors, r.IDs, r.Reference = true, true, true }}
+	loads := &setting{protocol: "queen", change: func(r *runCmd) { r.Reference = true }}
 	list := []bar{
 		{name: "push:1x32, of the HTTP floor", limit: .30, of: pushes, load: "push:1x32", value: ratioOf},
 		{name: "push:1x256, of the HTTP floor", limit: .50, of: pushes, load: "push:1x256", value: ratioOf},

@@ -60,6 +60,8 @@ type runCmd struct {
 	Header     []string      `help:"Header to send with every request, e.g. for a token." placeholder:"NAME: VALUE" sep:"none"`
 	Scratch    string        `help:"Folder for scratch files, on the disk to be measured. Default: the system's." placeholder:"DIR" type:"path"`
 	JSON       bool          `name:"json" help:"Write the results as a list of JSON objects; the table then goes to standard error."`
+	// Reference has each round look how fast the machine is.
+	Reference bool `kong:"-"`
 }
 
 // Exit codes, those of the whole program.

@@ -14,6 +14,8 @@ import (
 type pair struct {
 	server, floor, compare *outcome
 	durable                float64
+	// reference is requests per second of a handler that is the same for every load.
+	reference float64
 }
 
 // String is the line of progress.
@@ -22,6 +24,9 @@ func (p pair) String() string {
 	if p.floor != nil {
 		s += fmt.Sprintf(", HTTP floor %.0f/s (%.0f%%), durability floor %.0f/s",
 			p.floor.perSecond, 100*share(p.server.perSecond, p.floor.perSecond), p.durable)
+	}
+	if p.reference > 0 {
+		s += fmt.Sprintf(", reference %.0f/s", p.reference)
 	}
 	if p.compare != nil {
 		s += fmt.Sprintf(", other server %.0f/s (%.2f ×)", p.compare.perSecond, share(p.server.perSecond, p.compare.perSecond))
@@ -81,6 +86,9 @@ type result struct {
 	DurablePerSecond float64 `json:"durability_floor_per_second,omitempty"`
 	DurableRatio     float64 `json:"durability_ratio,omitempty"`
 
+	// ReferencePerSecond is what the HTTP floor of single pushes did in requests per second, by which bars tell how fast the machine is.
+	ReferencePerSecond float64 `json:"reference_per_second,omitempty"`
+
 	CPU     float64 `json:"cpu_us_per_message,omitempty"`
 	Written float64 `json:"bytes_written_per_message,omitempty"`
 	RSS     int64   `json:"rss_bytes,omitempty"`
@@ -136,6 +144,7 @@ func (r *result) add(p pair) {
 	r.OwnCPU = r.median(func(p pair) float64 { return p.server.ownMicros })
 	r.Empty += p.server.empty
 	r.Failures += p.server.failures
+	r.ReferencePerSecond = r.median(func(p pair) float64 { return p.reference })
 	if p.floor != nil {
 		r.addFloor()
 	}

@@ -87,6 +87,11 @@ func (u *runner) measure(ctx context.Context, l load) (*result, error) {
 		return nil, err
 	}
 	defer stop()
+	reference, stopReference, err := u.startReference(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reference: %w", err)
+	}
+	defer stopReference()
 	for _, t := range u.targets() {
 		if err := u.warm(t, l); err != nil {
 			return nil, fmt.Errorf("warm up: %w", err)
@@ -102,7 +107,7 @@ func (u *runner) measure(ctx context.Context, l load) (*result, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := errors.Join(u.round(l, floor, i, res), u.alive()); err != nil {
+		if err := errors.Join(u.round(l, floor, reference, i, res), u.alive()); err != nil {
 			return nil, err
 		}
 	}
@@ -235,7 +240,7 @@ func (u *runner) fill(t *target, n int64) error {
 }
 
 // round is one measurement of everything, in an order that changes.
-func (u *runner) round(l load, floor *fleet, i int, res *result) error {
+func (u *runner) round(l load, floor, reference *fleet, i int, res *result) error {
 	length := time.Duration(u.cmd.Seconds * float64(time.Second))
 	var p pair
 	steps := []func() error{func() (err error) {
@@ -248,6 +253,15 @@ func (u *runner) round(l load, floor *fleet, i int, res *result) error {
 			return err
 		}, func() (err error) {
 			p.durable, err = durabilityFloor(u.scratch, u.database, l, u.cmd.Payload, min(length, durableLength))
+			return err
+		})
+	}
+	if reference != nil {
+		steps = append(steps, func() error {
+			o, err := reference.run(min(length, referenceLength), unlimited)
+			if err == nil {
+				p.reference = o.perSecond
+			}
 			return err
 		})
 	}

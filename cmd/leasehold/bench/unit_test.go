@@ -343,13 +343,16 @@ func TestUsageSeesWhatThisProcessDoes(t *testing.T) {
 }
 
 func TestLimitsAreLowerOnASlowerMachine(t *testing.T) {
-	of := &setting{}
-	at := func(floor float64) measuredLoads {
-		return measuredLoads{of: {"push:1x32": {FloorPerSecond: floor}, "settle:1x32": {}}}
+	at := func(references ...float64) *result {
+		r := newResult(&runCmd{}, load{kind: kindPush, batch: 1, clients: 1})
+		for _, reference := range references {
+			r.add(pair{server: &outcome{perSecond: 1}, reference: reference})
+		}
+		return r
 	}
-	require.InDelta(t, .5, scale(at(floorThen/2)), 1e-9)
-	require.InDelta(t, 1.0, scale(at(2*floorThen)), 1e-9)
-	require.InDelta(t, 1.0, scale(measuredLoads{of: {"settle:1x32": {}}}), 1e-9, "where nobody looked")
+	require.InDelta(t, .5, at(floorThen/2, floorThen/2, 3*floorThen).slower(), 1e-9)
+	require.InDelta(t, 1.0, at(2*floorThen).slower(), 1e-9)
+	require.InDelta(t, 1.0, at(0).slower(), 1e-9, "where nobody looked")
 }
 
 func TestLoadsAreReadAsTheyAreNamed(t *testing.T) {

@@ -162,7 +162,6 @@ func TestRunOutlivesAServerThatGoesAway(t *testing.T) {
 			defer server.Close()
 			o := runLoad(t, server, load{kind: kindSettle, batch: 1, clients: 4}, 200, options{driver: driver})
 			require.GreaterOrEqual(t, o.removed, int64(200))
-			require.Positive(t, o.failures)
 		})
 	}
 }
