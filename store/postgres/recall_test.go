@@ -89,6 +89,22 @@ func TestAClaimOfAMessageThatAnotherGatewayDeleted(t *testing.T) {
 	assert.Equal(t, []seen{{true, 1}, {false, 1}}, advance(t, s[0], a))
 }
 
+// TestAClaimUpToAHeadThatIsRemembered is decided again, since another gateway may have appended and answered meanwhile.
+func TestAClaimUpToAHeadThatIsRemembered(t *testing.T) {
+	t.Parallel()
+	s, parts, _ := replicas(t, 2)
+	a := core.RowKey{Partition: parts[0], Group: "g"}
+	push := func(s *postgres.Store, first int) {
+		_, err := s.Append(t.Context(), core.AppendParams{Commit: uuid.New(), Segments: []core.NewSegment{coretest.Segments(parts[0], first, 3, 1)}})
+		require.NoError(t, err)
+	}
+	push(s[0], 1)
+	advance(t, s[0], a)
+	assert.Equal(t, []seen{{true, 1}}, advance(t, s[0], a), "a message is left behind it")
+	push(s[1], 4)
+	assert.Equal(t, []seen{{true, 2}, {false, 2}}, advance(t, s[0], a), "nothing is left that is known")
+}
+
 // TestAnAppendOnWhatIsRemembered goes where the log ends, also when another gateway made it longer.
 func TestAnAppendOnWhatIsRemembered(t *testing.T) {
 	t.Parallel()

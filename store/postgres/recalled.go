@@ -95,5 +95,20 @@ func (r *recalled) fits(c *core.ChangeSet) bool {
 			return false
 		}
 	}
-	return true
+	return r.s.alone() || !r.reachesHead(c)
+}
+
+// reachesHead reports whether a claim may have ended at a head that is remembered: another gateway may have appended since, and have answered.
+func (r *recalled) reachesHead(c *core.ChangeSet) bool {
+	for i := range c.Rows {
+		in := &c.Rows[i]
+		reached := r.known[in.Key].frontier.Offset
+		if in.Move {
+			reached = in.Frontier.Offset
+		}
+		if p := in.Key.Partition; r.claims[p] && reached >= r.logs[p].Head {
+			return true
+		}
+	}
+	return false
 }
