@@ -28,8 +28,21 @@ type metrics struct {
 	storeSeconds, storeBytes                      *prometheus.HistogramVec
 	storeErrors                                   *prometheus.CounterVec
 
-	httpRequests, httpIn, httpOut *prometheus.CounterVec
-	httpSeconds                   *prometheus.HistogramVec
+	requests *series[requestKey, requestMetrics]
+	calls    *series[string, prometheus.Observer]
+	commits  *series[string, [3]prometheus.Observer]
+}
+
+// requestKey are the labels of an HTTP request.
+type requestKey struct {
+	protocol, route, method string
+	status                  int
+}
+
+// requestMetrics are what one HTTP request counts for.
+type requestMetrics struct {
+	requests, in, out prometheus.Counter
+	seconds           prometheus.Observer
 }
 
 // newMetrics registers every metric. At most limit queues get figures of
@@ -74,14 +87,25 @@ func (m *metrics) commitMetrics() {
 	m.storeSeconds = m.histogram("leasehold_store_call_duration_seconds", "Time of a call of the store.", seconds, "operation")
 	m.storeBytes = m.histogram("leasehold_store_commit_size_bytes", "Bytes of messages that one commit of the store appended.", prometheus.ExponentialBuckets(256, 4, 10), "operation")
 	m.storeErrors = m.counter("leasehold_store_errors_total", "Failed calls of the store.", "operation", "code")
+	m.calls = newSeries(func(op string) prometheus.Observer { return m.storeSeconds.WithLabelValues(op) })
+	m.commits = newSeries(func(kind string) [3]prometheus.Observer {
+		return [3]prometheus.Observer{m.commitSeconds.WithLabelValues(kind), m.commitRequests.WithLabelValues(kind), m.commitMessages.WithLabelValues(kind)}
+	})
 }
 
 func (m *metrics) httpMetrics() {
 	seconds := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30, 120}
-	m.httpRequests = m.counter("leasehold_http_requests_total", "Requests by route and status; 499 is a client that left.", "protocol", "route", "method", "status")
-	m.httpSeconds = m.histogram("leasehold_http_request_duration_seconds", "Time of a request, waiting for messages included.", seconds, "protocol", "route")
-	m.httpIn = m.counter("leasehold_http_request_bytes_total", "Bytes of request bodies.", "protocol")
-	m.httpOut = m.counter("leasehold_http_response_bytes_total", "Bytes of answers' bodies.", "protocol")
+	requests := m.counter("leasehold_http_requests_total", "Requests by route and status; 499 is a client that left.", "protocol", "route", "method", "status")
+	took := m.histogram("leasehold_http_request_duration_seconds", "Time of a request, waiting for messages included.", seconds, "protocol", "route")
+	in := m.counter("leasehold_http_request_bytes_total", "Bytes of request bodies.", "protocol")
+	out := m.counter("leasehold_http_response_bytes_total", "Bytes of answers' bodies.", "protocol")
+	m.requests = newSeries(func(k requestKey) requestMetrics {
+		return requestMetrics{
+			requests: requests.WithLabelValues(k.protocol, k.route, k.method, strconv.Itoa(k.status)),
+			in:       in.WithLabelValues(k.protocol), out: out.WithLabelValues(k.protocol),
+			seconds: took.WithLabelValues(k.protocol, k.route),
+		}
+	})
 }
 
 // forget drops the figures of a queue that is gone.
@@ -122,9 +146,10 @@ func (m *metrics) Settled(p core.Protocol, queue, outcome string, messages int) 
 
 // Committed implements core.Observer.
 func (m *metrics) Committed(kind string, requests, messages int, took time.Duration) {
-	m.commitSeconds.WithLabelValues(kind).Observe(took.Seconds())
-	m.commitRequests.WithLabelValues(kind).Observe(float64(requests))
-	m.commitMessages.WithLabelValues(kind).Observe(float64(messages))
+	c := m.commits.of(kind)
+	c[0].Observe(took.Seconds())
+	c[1].Observe(float64(requests))
+	c[2].Observe(float64(messages))
 }
 
 // Commit implements observe.Recorder.
@@ -137,7 +162,7 @@ func (m *metrics) Commit(op string, took time.Duration, bytes int64, _ int, err 
 
 // Call implements observe.Recorder.
 func (m *metrics) Call(op string, took time.Duration, err error) {
-	m.storeSeconds.WithLabelValues(op).Observe(took.Seconds())
+	m.calls.of(op).Observe(took.Seconds())
 	if err != nil {
 		m.storeErrors.WithLabelValues(op, core.CodeOf(err).String()).Inc()
 	}
@@ -151,10 +176,11 @@ func (m *metrics) ObserveRequest(protocol, route, method string, status int, too
 		// A client may send any word, and each would be a series of its own.
 		method = "other"
 	}
-	m.httpRequests.WithLabelValues(protocol, route, method, strconv.Itoa(status)).Inc()
-	m.httpSeconds.WithLabelValues(protocol, route).Observe(took.Seconds())
-	m.httpIn.WithLabelValues(protocol).Add(float64(in))
-	m.httpOut.WithLabelValues(protocol).Add(float64(out))
+	r := m.requests.of(requestKey{protocol, route, method, status})
+	r.requests.Inc()
+	r.seconds.Observe(took.Seconds())
+	r.in.Add(float64(in))
+	r.out.Add(float64(out))
 }
 
 // handler answers a scrape.
