@@ -37,6 +37,9 @@ type PushParams struct {
 	Create bool
 	// Atomic stores all items or none, and reports a duplicate as an error of the whole call.
 	Atomic bool
+	// Known, where not zero, is the (single) queue by whose options the caller chose delays and Spread. When the queue is another
+	// by the time of the commit nothing is stored, and the call ends with CodeConflict: the caller decides again.
+	Known KnownQueue
 	// Spread puts all items into the partition of the (single) queue that has the fewest
 	// unleased messages for QueueModeGroup; ties go to the lowest ordinal.
 	Spread bool
@@ -99,6 +102,9 @@ type ClaimParams struct {
 	NewestOnly bool
 	// Create makes a missing queue (Queen); otherwise an unknown queue is CodeNoQueue.
 	Create bool
+	// Known, where not zero, is the queue by whose options the caller chose the rest. A claim that meets another version of it, also
+	// while it waits, gets nothing and ends with CodeConflict: the caller decides again.
+	Known KnownQueue
 }
 
 // Delivery is a message in the hands of a consumer.

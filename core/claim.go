@@ -268,8 +268,7 @@ func (e *Engine) join(ctx context.Context, c *claimReq, en *entry) error {
 			return err
 		}
 	}
-	c.newest = c.newest || g.reg.NewestOnly()
-	c.disagrees = c.disagrees || g.reg.NewestOnly() != c.p.NewestOnly
+	c.tell(g)
 	if c.p.Partition != "" {
 		if c.part = en.partition(c.p.Partition); c.part == nil && c.deadline == 0 && !e.shared {
 			return nil
@@ -281,6 +280,30 @@ func (e *Engine) join(ctx context.Context, c *claimReq, en *entry) error {
 		e.active[g] = struct{}{}
 	}
 	return nil
+}
+
+// tell notes what the answer says of a group's NewestOnly.
+func (c *claimReq) tell(g *group) {
+	c.newest = c.newest || g.reg.NewestOnly()
+	c.disagrees = c.disagrees || g.reg.NewestOnly() != c.p.NewestOnly
+}
+
+// rejoin has the claims that are new meet a group as it turned out to be when it was read again: another gateway may have deleted it before they came.
+func (e *Engine) rejoin(ctx context.Context, g *group) {
+	for _, c := range g.waiting {
+		if c.waited || c.entry == nil || c.state.Load() != claimWaiting {
+			continue
+		}
+		if !g.registered {
+			if err := e.register(ctx, g, c); err != nil {
+				e.unpark(c)
+				c.fail(err)
+				continue
+			}
+		}
+		c.newest, c.disagrees = false, false
+		c.tell(g)
+	}
 }
 
 // register writes the registration of a group at its first contact with a queue.
@@ -326,6 +349,19 @@ func (e *Engine) afterEverything(en *entry, now Time) Time {
 	}
 	e.notBefore = max(e.notBefore, at)
 	return at
+}
+
+// changed ends a claim whose caller decided by what a queue no longer is; it reports whether it did.
+func (e *Engine) changed(c *claimReq) bool {
+	if c.entry == nil {
+		return false
+	}
+	err := c.p.Known.check("claim", c.entry.q())
+	if err != nil {
+		e.unpark(c)
+		c.fail(err)
+	}
+	return err != nil
 }
 
 // cancel ends a claim whose client left while it was in a pass, if that pass gave it nothing.

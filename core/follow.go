@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -330,6 +331,31 @@ func (e *Engine) retrySoon(h *hint) {
 			e.offer(h)
 		})
 	})
+}
+
+// lookForMore looks at what others committed before claims that do not wait are given less than they ask for: who pushed at another gateway can
+// expect the next claim to bring it. It decides nothing, so it is left out while no other gateway is known of.
+func (e *Engine) lookForMore(ctx context.Context, claims []*claimReq) {
+	if !e.shared || !slices.ContainsFunc(claims, (*claimReq).wantsMore) || e.others.store.Alone() {
+		return
+	}
+	_ = e.follow(ctx) // where it fails, they get what is known
+}
+
+// wantsMore reports whether a claim that does not wait asks for more than is known of, but for something that is.
+func (c *claimReq) wantsMore() bool {
+	if c.deadline != 0 || c.state.Load() != claimWaiting {
+		return false
+	}
+	known, most := int64(0), int64(c.p.Messages)
+	for _, g := range c.groups {
+		if c.part == nil {
+			known += g.ready.unleased(most)
+		} else {
+			known += g.hint(c.part).unleased()
+		}
+	}
+	return 0 < known && known < most
 }
 
 // lookForEmpty looks once at what others committed before claims are told that there is nothing, at once or when their wait is over; rows

@@ -230,32 +230,41 @@ func (g *pushGroup) forgetGone() {
 // errPartGone refuses a request whose partition was removed after it was found; it is made again from its beginning.
 func errPartGone(op string) error { return Errorf(CodeNoPartition, op, "the partition was removed") }
 
-// placed reports an error when a partition of the request was removed after it was found.
+// placed reports an error when a partition of the request was removed after it was found, or the options of a queue changed after they were read.
 func (r *pushReq) placed(op string) error {
 	for i := range r.groups {
 		if p := r.groups[i].part; p != nil && p.gone.Load() {
 			return errPartGone(op)
 		}
 	}
+	if r.outdated() {
+		return Errorf(CodeConflict, op, "the options of the queue changed")
+	}
 	return nil
 }
 
-// failOrAgain ends a push with an error, or sends it again when it met a partition that was removed under it, or a queue that another gateway
-// deleted: its name may have a new bearer.
+// refusedByPlace reports whether an error is one of placed.
+func refusedByPlace(err error) bool {
+	return CodeOf(err) == CodeNoPartition || CodeOf(err) == CodeConflict
+}
+
+// failOrAgain ends a push with an error, or sends it again when it met a partition that was removed under it, options that changed under it,
+// or a queue that another gateway deleted: its name may have a new bearer.
 func (e *Engine) failOrAgain(r *pushReq, err error) {
 	if CodeOf(err) == CodeNoPartition && e.shared {
 		_ = e.follow(context.Background()) // another gateway removed it; where this fails, so did the push
 	}
-	if CodeOf(err) == CodeNoPartition && r.placed("push") != nil || e.shared && CodeOf(err) == CodeDeleted {
+	if refusedByPlace(err) && r.placed("push") != nil || e.shared && CodeOf(err) == CodeDeleted {
 		go e.repush(r)
 		return
 	}
 	r.fail(err)
 }
 
-// displaced reports whether a request failed because a partition of its pushes was removed under it, so that it is to be made again.
+// displaced reports whether a request failed because a partition of its pushes was removed, or options changed, under it, so that it is to be made
+// again.
 func (e *Engine) displaced(ctx context.Context, r *pushReq, err error) bool {
-	if CodeOf(err) != CodeNoPartition {
+	if !refusedByPlace(err) {
 		return false
 	}
 	_ = e.look(ctx) // another gateway may have removed it

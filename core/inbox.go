@@ -304,6 +304,7 @@ func (e *Engine) turn(ctx context.Context) int {
 	for _, c := range d.claims {
 		e.accept(ctx, c)
 	}
+	e.lookForMore(ctx, d.claims)
 	due := e.dueOps(ctx)
 	if len(due) > 0 && len(d.pushes)+len(d.claims) > 0 {
 		// What came back by its deadline stands before what is pushed after it, and claims that came after it may have it.

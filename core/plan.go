@@ -122,7 +122,7 @@ func (e *Engine) takeClaims(g *group, pl *plan) (want, rows int) {
 			kept = append(kept, g.waiting[i:]...)
 			break
 		}
-		if c.state.Load() >= claimDone {
+		if c.state.Load() >= claimDone || e.changed(c) {
 			continue
 		}
 		if e.heldBack(g, c) {

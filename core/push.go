@@ -42,6 +42,8 @@ type pushGroup struct {
 	late      bool
 	// gone tells that the queue was deleted by another gateway.
 	gone bool
+	// version is that of the queue by whose options the messages got their expiry.
+	version int64
 }
 
 func (r *pushReq) fail(err error) {
@@ -102,7 +104,11 @@ func (e *Engine) newPush(ctx context.Context, p PushParams) (*pushReq, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.add(en, it, i, now)
+		q := en.q()
+		if err := p.Known.check("push", q); err != nil {
+			return nil, err
+		}
+		r.add(en, q, it, i, now)
 	}
 	for i := range r.groups {
 		r.groups[i].encode()
@@ -112,9 +118,9 @@ func (e *Engine) newPush(ctx context.Context, p PushParams) (*pushReq, error) {
 }
 
 // add sorts an item into the group of its partition and due time.
-func (r *pushReq) add(en *entry, it *PushItem, index int, now Time) {
+func (r *pushReq) add(en *entry, q *Queue, it *PushItem, index int, now Time) {
 	m := Message{
-		MessageHeader: MessageHeader{ID: it.ID, TransactionID: it.TransactionID, CreatedAt: now, ExpiresAt: en.q().Options.Expiry(now)},
+		MessageHeader: MessageHeader{ID: it.ID, TransactionID: it.TransactionID, CreatedAt: now, ExpiresAt: q.Options.Expiry(now)},
 		Labels:        it.Labels, Payload: it.Payload,
 	}
 	if m.ID == uuid.Nil {
@@ -130,7 +136,7 @@ func (r *pushReq) add(en *entry, it *PushItem, index int, now Time) {
 	if it.Due > now {
 		due, r.delayed = it.Due, true
 		if m.ExpiresAt != 0 && m.ExpiresAt <= due {
-			m.ExpiresAt = en.q().Options.Expiry(due)
+			m.ExpiresAt = q.Options.Expiry(due)
 		}
 	}
 	r.out[index] = Pushed{ID: m.ID, TransactionID: m.TransactionID}
@@ -143,13 +149,13 @@ func (r *pushReq) add(en *entry, it *PushItem, index int, now Time) {
 	}
 	for i := len(r.groups) - 1; i >= 0; i-- {
 		g := &r.groups[i]
-		if g.entry == en && g.due == due && g.name == name && len(g.msgs) < MaxSegmentMessages {
+		if g.entry == en && g.version == q.Version && g.due == due && g.name == name && len(g.msgs) < MaxSegmentMessages {
 			g.msgs, g.items = append(g.msgs, m), append(g.items, index)
 			return
 		}
 	}
 	n := r.run(index)
-	g := pushGroup{entry: en, name: name, due: due, msgs: make([]Message, 1, n), items: make([]int, 1, n)}
+	g := pushGroup{entry: en, version: q.Version, name: name, due: due, msgs: make([]Message, 1, n), items: make([]int, 1, n)}
 	g.msgs[0], g.items[0] = m, index
 	r.groups = append(r.groups, g)
 }

@@ -34,13 +34,6 @@ func (e *Engine) admitPushes(reqs []*pushReq) []*pushReq {
 	return out
 }
 
-// repush sends a push again whose queue was deleted under it, as if it had come later.
-func (e *Engine) repush(r *pushReq) {
-	out, err := e.Push(context.Background(), r.params)
-	r.out = out
-	r.fail(err)
-}
-
 // commitPushes stores what arrived while the last commit ran, in one commit.
 func (e *Engine) commitPushes(ctx context.Context, reqs []*pushReq) {
 	if len(reqs) == 0 {
@@ -122,22 +115,6 @@ func (e *Engine) place(ctx context.Context, reqs []*pushReq) error {
 	return nil
 }
 
-// stillPushed drops the pushes to queues that are gone and answers them, or sends them again.
-func (e *Engine) stillPushed(ctx context.Context, reqs []*pushReq) []*pushReq {
-	return slices.DeleteFunc(slices.Clone(reqs), func(r *pushReq) bool {
-		if !r.gone() {
-			return false
-		}
-		e.pushedIntoNothing(ctx, r)
-		return true
-	})
-}
-
-// gone reports whether a queue of the push has been deleted.
-func (r *pushReq) gone() bool {
-	return slices.ContainsFunc(r.groups, func(g pushGroup) bool { return g.gone || g.entry.gone.Load() })
-}
-
 // entries are the queues of the push.
 func (r *pushReq) entries() []*entry {
 	out := make([]*entry, len(r.groups))
@@ -145,19 +122,6 @@ func (r *pushReq) entries() []*entry {
 		out[i] = r.groups[i].entry
 	}
 	return out
-}
-
-// pushedIntoNothing answers a push of which some goes to a queue that is gone: it is made anew where the push would have made it, or another
-// gateway has.
-func (e *Engine) pushedIntoNothing(ctx context.Context, r *pushReq) {
-	if e.shared {
-		_ = e.follow(ctx) // another gateway deleted it; where this fails, so will what comes next
-	}
-	if e.shared || r.params.Create {
-		go e.repush(r) //nolint:gosec // a push goes on when its caller has gone
-		return
-	}
-	r.fail(Errorf(CodeDeleted, "push", "the queue is being deleted"))
 }
 
 // compares reports whether the push goes where the fewest messages are.

@@ -21,6 +21,23 @@ type Queue struct {
 	Options              QueueOptions
 }
 
+// As is what a caller knew of a queue when it decided by its options.
+func (q *Queue) As() KnownQueue { return KnownQueue{q.ID, q.Version} }
+
+// KnownQueue is a queue in one of its versions; zero is any.
+type KnownQueue struct {
+	ID      uuid.UUID
+	Version int64
+}
+
+// check refuses a request that was decided by the options of another version of a queue, or of another queue of its name.
+func (k KnownQueue) check(op string, q *Queue) error {
+	if k == (KnownQueue{}) || k == q.As() {
+		return nil
+	}
+	return Errorf(CodeConflict, op, "queue %q changed", q.Name)
+}
+
 // QueueOptions are all options of a queue. Each protocol sets its own part; what two protocols
 // share is set by the last one and shown by all. It is stored as JSON.
 type QueueOptions struct {

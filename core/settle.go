@@ -207,6 +207,7 @@ func (e *Engine) reload(ctx context.Context, en *entry) error {
 		}
 		delete(e.active, g)
 		g.waiting = nil
+		e.rejoin(context.WithoutCancel(ctx), fresh)
 		e.recheck(fresh)
 	}
 	en.changes.Add(1)

@@ -21,6 +21,8 @@ type Shared interface {
 	// Recalls reports whether commits may overlap: the store remembers what it wrote, lets some be decided by that, and nothing of it is held
 	// up by another one that is on its way.
 	Recalls() bool
+	// Alone reports that no other gateway was heard of for a while. One may be there all the same.
+	Alone() bool
 	// Clock returns the database's clock: the same at every gateway within the time of a round trip.
 	Clock() Clock
 }

@@ -71,6 +71,9 @@ func (e *Engine) expireWaiting(ctx context.Context, now Time) {
 		if c.deadline > now || (c.deadline == 0 || c.looked) && (e.mayGet(c) || e.mayLand(c)) {
 			return
 		}
+		if e.changed(c) {
+			continue
+		}
 		e.unpark(c)
 		e.opts.Observer.ClaimedMessages(c.p.Protocol, c.queueName(), 0)
 		switch {

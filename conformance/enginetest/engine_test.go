@@ -61,6 +61,7 @@ func TestSubscribing(t *testing.T)   { overStores(t, enginetest.Subscribing) }
 func TestLinearizable(t *testing.T)  { overStores(t, enginetest.Linearizable) }
 func TestMeeting(t *testing.T)       { overStores(t, alone(enginetest.Meeting)) }
 func TestBetween(t *testing.T)       { enginetest.Between(t, stores["shared"]) }
+func TestKnowing(t *testing.T)       { enginetest.Knowing(t, stores["shared"]) }
 func TestRestarting(t *testing.T)    { overStores(t, enginetest.Restarting) }
 func TestLarge(t *testing.T)         { overStores(t, enginetest.Large) }
 func TestStorm(t *testing.T)         { overStores(t, enginetest.Storm) }

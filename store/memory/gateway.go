@@ -55,6 +55,9 @@ func (g *Gateway) Clock() core.Clock { return g.clock }
 // Recalls implements core.Shared: commits take turns.
 func (*Gateway) Recalls() bool { return false }
 
+// Alone implements core.Shared.
+func (*Gateway) Alone() bool { return false }
+
 // Notify implements core.Shared.
 func (g *Gateway) Notify(ctx context.Context, f func()) error {
 	for seen := 0; ; {

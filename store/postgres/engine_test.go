@@ -33,14 +33,15 @@ var suites = map[string]func(*testing.T, enginetest.Open){
 	"Deleting": enginetest.Deleting, "Faults": enginetest.Faults, "Deduplication": enginetest.Deduplication,
 	"Meeting": enginetest.Meeting, "Restarting": enginetest.Restarting, "Resting": enginetest.Resting,
 	"Buffering": enginetest.Buffering, "Large": enginetest.Large, "Storm": enginetest.Storm, "Idling": enginetest.Idling,
+	"Between": enginetest.Between, "Knowing": enginetest.Knowing,
 }
 
-// TestEngine runs the engine's own suites over PostgreSQL.
+// TestEngine runs the engine's own suites over PostgreSQL, but for those that are about two engines.
 func TestEngine(t *testing.T) {
 	overEngines(t, func(t *testing.T) core.Store {
 		t.Helper()
 		return harness().Open(t, t.TempDir())
-	})
+	}, "Between", "Knowing")
 }
 
 // TestEngines runs them with two engines that take turns, but for those that are about what meets in one pass of one engine, or

@@ -63,7 +63,7 @@ func (s *Store) announce(ctx context.Context) {
 		case <-s.announcing:
 		}
 		pause.Reset(announceEvery)
-		if s.alone() {
+		if s.Alone() {
 			continue
 		}
 		try, cancel := context.WithTimeout(ctx, hearWithin)
@@ -90,16 +90,16 @@ func (s *Store) announce(ctx context.Context) {
 
 // hear notes that another gateway is there. One that was not is told of this one, so that it notifies too.
 func (s *Store) hear() {
-	alone := s.alone()
+	alone := s.Alone()
 	s.heard.Store(int64(s.mono.Now()))
 	if alone {
 		s.committed()
 	}
 }
 
-// alone reports whether no other gateway was heard for long, so that none need be notified. One that cannot be heard looks by itself; who
+// Alone implements core.Shared: no other gateway was heard for long, so that none need be notified. One that cannot be heard looks by itself; who
 // does not listen cannot tell.
-func (s *Store) alone() bool {
+func (s *Store) Alone() bool {
 	heard := core.Time(s.heard.Load())
 	return s.listening.Load() && (heard == 0 || s.mono.Now() > heard.Add(heardFor))
 }

@@ -95,7 +95,7 @@ func (r *recalled) fits(c *core.ChangeSet) bool {
 			return false
 		}
 	}
-	return r.s.alone() || !r.reachesHead(c)
+	return r.s.Alone() || !r.reachesHead(c)
 }
 
 // reachesHead reports whether a claim may have ended at a head that is remembered: another gateway may have appended since, and have answered.
