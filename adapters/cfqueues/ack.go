@@ -48,6 +48,9 @@ func (s *server) ack(c *gin.Context) *apiError {
 // place of lease ids too.
 func (s *server) settle(c *gin.Context, q *core.Queue, in *ackRequest, refs bool) (ackObject, *apiError) {
 	plan := s.planAck(q.ID, in, refs)
+	if plan.foreign && s.renewed(c, q) {
+		plan = s.planAck(q.ID, in, refs)
+	}
 	if len(plan.items) > 0 {
 		settled, err := s.engine.SettleMessages(c.Request.Context(), q.Name, plan.items)
 		if err != nil {
@@ -65,7 +68,9 @@ type settlePlan struct {
 	texts  []string // the lease id of each item
 	counts []int    // how often the request named it
 	refs   bool     // references of a peek are taken too
-	result ackObject
+	// foreign tells that some were true lease ids of another queue than the one of the path.
+	foreign bool
+	result  ackObject
 }
 
 // planAck turns lease ids into settlements. A lease named twice is settled once and
@@ -101,6 +106,7 @@ func (s *server) plan(p *settlePlan, queue uuid.UUID, seen map[string]int, text 
 		return
 	}
 	l, ok := s.tokens.parse(text)
+	p.foreign = p.foreign || ok && l.queue != queue
 	switch {
 	case !ok || l.queue != queue || l.id == uuid.Nil && !p.refs:
 		p.result.Warnings[text] = warnUnknown

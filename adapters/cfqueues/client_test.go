@@ -103,7 +103,10 @@ func useOfficial(t *testing.T, o *official) {
 		},
 	})})
 	require.NoError(t, err)
-	assert.InDelta(t, 3, bulk.Metadata.Metrics.BacklogCount, 0)
+	if o.remote == nil { // where counting is slow, a count is shown again for up to a second
+		assert.InDelta(t, 3, bulk.Metadata.Metrics.BacklogCount, 0)
+	}
+	assert.EqualValues(t, 3, o.backlog("/queues/"+id).BacklogCount)
 
 	ms := o.pull(id)
 	require.Len(t, ms, 2)

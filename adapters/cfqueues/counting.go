@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/leasehold/leasehold/core"
 )
 
@@ -17,13 +19,21 @@ import (
 // was slow it is shown again for some multiple of the time it took, so that counting
 // costs a bounded share of the work; the protocol calls these figures best effort.
 type counter struct {
-	count func(ctx context.Context, queue string) (metrics, error)
+	count func(ctx context.Context, queue counted) (metrics, error)
 	now   func() time.Time // the process clock; a clock that stands still reuses nothing
 
 	mu      sync.Mutex
-	running map[string]*tally // by queue, while a count runs
-	slow    map[string]reused // by queue, what may be shown again
+	running map[counted]*tally // by queue, while a count runs
+	slow    map[counted]reused // by queue, what may be shown again
 }
+
+// counted is a queue whose backlog is counted; one that is made anew under an old name is another one.
+type counted struct {
+	id   uuid.UUID
+	name string
+}
+
+func countedOf(q *core.Queue) counted { return counted{q.ID, q.Name} }
 
 // reused is a slow count and how long it may be shown.
 type reused struct {
@@ -47,15 +57,15 @@ type tally struct {
 	next   *tally
 }
 
-func newCounter(count func(ctx context.Context, queue string) (metrics, error), now func() time.Time) *counter {
+func newCounter(count func(ctx context.Context, queue counted) (metrics, error), now func() time.Time) *counter {
 	if now == nil {
 		now = func() time.Time { return time.Time{} }
 	}
-	return &counter{count: count, now: now, running: map[string]*tally{}, slow: map[string]reused{}}
+	return &counter{count: count, now: now, running: map[counted]*tally{}, slow: map[counted]reused{}}
 }
 
 // about returns the backlog of a queue as metrics does, or a slow count of a moment ago.
-func (c *counter) about(ctx context.Context, queue string) (metrics, error) {
+func (c *counter) about(ctx context.Context, queue counted) (metrics, error) {
 	c.mu.Lock()
 	last, ok := c.slow[queue]
 	if ok && c.now().Before(last.until) {
@@ -68,7 +78,7 @@ func (c *counter) about(ctx context.Context, queue string) (metrics, error) {
 }
 
 // metrics returns the backlog of a queue as of some moment after the call began.
-func (c *counter) metrics(ctx context.Context, queue string) (metrics, error) {
+func (c *counter) metrics(ctx context.Context, queue counted) (metrics, error) {
 	c.mu.Lock()
 	now := c.running[queue]
 	if now == nil {
@@ -91,7 +101,7 @@ func (c *counter) metrics(ctx context.Context, queue string) (metrics, error) {
 
 // run makes a count for all who wait for it. It does not end with its request: the
 // others may have time left.
-func (c *counter) run(ctx context.Context, queue string, t *tally) (metrics, error) {
+func (c *counter) run(ctx context.Context, queue counted, t *tally) (metrics, error) {
 	start := c.now()
 	defer func() {
 		end := c.now()
@@ -112,8 +122,8 @@ func (c *counter) run(ctx context.Context, queue string, t *tally) (metrics, err
 }
 
 // countQueue asks the engine for a queue's backlog.
-func (s *server) countQueue(ctx context.Context, queue string) (metrics, error) {
-	stats, err := s.engine.QueueStats(ctx, queue, core.QueueModeGroup)
+func (s *server) countQueue(ctx context.Context, queue counted) (metrics, error) {
+	stats, err := s.engine.QueueStats(ctx, queue.name, core.QueueModeGroup)
 	if err != nil {
 		return metrics{}, err
 	}

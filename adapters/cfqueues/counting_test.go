@@ -16,7 +16,7 @@ import (
 func TestCountsAreSharedButNeverStale(t *testing.T) {
 	var pushed, counts atomic.Int64
 	started, goOn := make(chan struct{}), make(chan struct{})
-	c := newCounter(func(context.Context, string) (metrics, error) {
+	c := newCounter(func(context.Context, counted) (metrics, error) {
 		counts.Add(1)
 		m := metrics{BacklogCount: pushed.Load()}
 		started <- struct{}{}
@@ -26,7 +26,7 @@ func TestCountsAreSharedButNeverStale(t *testing.T) {
 	var wg sync.WaitGroup
 	ask := func(least int64) {
 		wg.Go(func() {
-			m, err := c.metrics(t.Context(), "jobs")
+			m, err := c.metrics(t.Context(), counted{name: "jobs"})
 			assert.True(t, err == nil && m.BacklogCount >= least, "%v %v", m, err)
 		})
 	}
@@ -51,8 +51,8 @@ func TestCountsAreSharedButNeverStale(t *testing.T) {
 
 func TestCountThatFails(t *testing.T) {
 	broken := errors.New("broken")
-	c := newCounter(func(context.Context, string) (metrics, error) { return metrics{}, broken }, nil)
-	_, err := c.metrics(t.Context(), "jobs")
+	c := newCounter(func(context.Context, counted) (metrics, error) { return metrics{}, broken }, nil)
+	_, err := c.metrics(t.Context(), counted{name: "jobs"})
 	require.ErrorIs(t, err, broken)
 	assert.Empty(t, c.running)
 }
@@ -60,13 +60,13 @@ func TestCountThatFails(t *testing.T) {
 func TestSlowCountIsShownAgainForAWhile(t *testing.T) {
 	clock, took := time.Unix(1_700_000_000, 0), time.Duration(0)
 	var n int64
-	c := newCounter(func(context.Context, string) (metrics, error) {
+	c := newCounter(func(context.Context, counted) (metrics, error) {
 		n++
 		clock = clock.Add(took)
 		return metrics{BacklogCount: n}, nil
 	}, func() time.Time { return clock })
 	about := func() int64 {
-		m, err := c.about(t.Context(), "jobs")
+		m, err := c.about(t.Context(), counted{name: "jobs"})
 		require.NoError(t, err)
 		return m.BacklogCount
 	}
@@ -77,7 +77,7 @@ func TestSlowCountIsShownAgainForAWhile(t *testing.T) {
 	assert.EqualValues(t, 3, about())
 	clock = clock.Add(slowCount*slowFactor - 1)
 	assert.EqualValues(t, 3, about())
-	m, err := c.metrics(t.Context(), "jobs")
+	m, err := c.metrics(t.Context(), counted{name: "jobs"})
 	require.NoError(t, err)
 	assert.EqualValues(t, 4, m.BacklogCount, "metrics always counts")
 	took = time.Minute

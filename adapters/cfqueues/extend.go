@@ -31,6 +31,9 @@ func (s *server) extend(c *gin.Context) *apiError {
 	if bad != nil {
 		return bad
 	}
+	if in.visibility == nil {
+		s.renewed(c, &q) // another gateway may have changed the consumer a moment ago
+	}
 	d := defaultVisibility
 	if con := consumerOf(&q); con != nil && con.Type == typeHTTPPull {
 		d = time.Duration(con.VisibilityMillis) * time.Millisecond
@@ -54,13 +57,14 @@ func (s *server) extend(c *gin.Context) *apiError {
 func (s *server) extendAll(c *gin.Context, q *core.Queue, leases []string, d time.Duration) (extendObject, *apiError) {
 	result := extendObject{Warnings: map[string]string{}}
 	tokens := make([]core.MessageToken, 0, len(leases))
-	texts, counts := make([]string, 0, len(leases)), map[string]int{}
+	texts, counts, foreign := make([]string, 0, len(leases)), map[string]int{}, false
 	for _, text := range leases {
 		if counts[text]++; counts[text] > 1 {
 			continue
 		}
 		l, ok := s.tokens.parse(text)
 		if !ok || l.queue != q.ID || l.id == uuid.Nil {
+			foreign = foreign || ok && l.queue != q.ID
 			result.Warnings[text] = warnUnknown
 			continue
 		}
@@ -68,6 +72,9 @@ func (s *server) extendAll(c *gin.Context, q *core.Queue, leases []string, d tim
 			Partition: l.partition, Offset: l.offset, Message: l.message, Lease: l.id, Attempt: l.attempt,
 		})
 		texts = append(texts, text)
+	}
+	if foreign && s.renewed(c, q) {
+		return s.extendAll(c, q, leases, d)
 	}
 	if len(tokens) == 0 {
 		return result, nil

@@ -329,7 +329,7 @@ func (h *harness) backlog(path string) counts {
 func (a acked) is(t *testing.T, acks, retries, warnings int) {
 	t.Helper()
 	assert.Equal(t, acks, *a.AckCount, "acks")
-	assert.Equal(t, retries, *a.RetryCount, "retries")
+	assert.Equal(t, retries, *a.RetryCount, "retries, with warnings %v", a.Warnings)
 	assert.Len(t, a.Warnings, warnings)
 }
 

@@ -148,7 +148,7 @@ func (s *server) admitPush(ctx context.Context, q *core.Queue, messages []pushMe
 		return nil
 	}
 	// Counted as full a while ago. Only this queue's pushes pay for another count.
-	m, err := s.counter.metrics(ctx, q.Name)
+	m, err := s.counter.metrics(ctx, countedOf(q))
 	if s.noteBacklog(q.Name, &m); err == nil && m.BacklogBytes >= s.o.Limits.MaxBacklogBytes {
 		return tooFast(codeStorageLimit, "QueueStorageLimitExceeded", waitFull)
 	}

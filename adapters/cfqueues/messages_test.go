@@ -36,10 +36,13 @@ func TestPulledMessageIsAsDocumented(t *testing.T) {
 
 	a = h.ok("POST", path+"/messages/ack", fmt.Sprintf(`{"acks":[{"lease_id":%q}]}`, m.LeaseID), nil)
 	assert.JSONEq(t, `{"ackCount":1,"retryCount":0,"warnings":{}}`, string(a.Result))
-	if h.remote != nil {
-		h.clock.Advance(2 * time.Second) // where counting is slow, a count is as old as that
+	pull := func() bool {
+		a = h.ok("POST", path+"/messages/pull", "{}", nil)
+		return strings.Contains(string(a.Result), `"message_backlog_count":0`)
 	}
-	a = h.ok("POST", path+"/messages/pull", "{}", nil)
+	if !pull() && h.remote != nil { // where counting is slow, a count is shown again for up to a second
+		require.Eventually(t, pull, 5*time.Second, 50*time.Millisecond)
+	}
 	assert.JSONEq(t, `{"message_backlog_count":0,"messages":[],"metadata":{"metrics":{"backlog_count":0,"backlog_bytes":0,"oldest_message_timestamp_ms":0}}}`, string(a.Result))
 }
 

@@ -25,51 +25,80 @@ func (s *server) pull(c *gin.Context) *apiError {
 		return bad
 	}
 	defer release(c, b)
-	q, err := s.queue(c)
-	if con := consumerOf(&q); err == nil && (con == nil || con.Type != typeHTTPPull) && !s.o.ImplicitHTTPPull {
-		if err = s.engine.Refresh(c.Request.Context()); err == nil { // another gateway may have made the consumer a moment ago
-			q, err = s.queue(c)
-		}
-	}
-	if err != nil {
-		return fromMessages(err)
-	}
-	in, bad := decodePull(b.Bytes, &s.o)
-	if bad != nil {
+	var pulled pulling
+	if bad := s.decided(c, func(q *core.Queue) (*apiError, error) {
+		pulled.queue = *q
+		return s.claim(c, b.Bytes, &pulled)
+	}); bad != nil {
 		return bad
 	}
+	q, claimed := &pulled.queue, &pulled.claimed
+	s.notePulled(q, claimed)
+	var notices []string
+	if pulled.usedAlias {
+		notices = append(notices, aliasNotice)
+	}
+	buf := takeAnswer(pulledSize(claimed))
+	out := s.appendPulled(*buf, q, claimed, s.metricsOf(c.Request.Context(), q))
+	writeRaw(c, out, notices...)
+	giveAnswer(buf, out)
+	return nil
+}
+
+// pulling is a pull under way.
+type pulling struct {
+	queue core.Queue
+	// until is when its wait ends, 0 before it has begun.
+	until     core.Time
+	claimed   core.Claimed
+	usedAlias bool
+}
+
+// claim claims what a pull's body asks for, as the queue's consumer says; the error is the engine's.
+func (s *server) claim(c *gin.Context, body []byte, p *pulling) (*apiError, error) {
+	q := &p.queue
+	if con := consumerOf(q); (con == nil || con.Type != typeHTTPPull) && !s.o.ImplicitHTTPPull {
+		if err := s.engine.Refresh(c.Request.Context()); err != nil { // another gateway may have made the consumer a moment ago
+			return nil, err
+		}
+		fresh, err := s.queue(c)
+		if err != nil {
+			return nil, err
+		}
+		*q = fresh
+	}
+	in, bad := decodePull(body, &s.o)
+	if bad != nil {
+		return bad, nil
+	}
 	batch, lease := int64(defaultBatchSize), defaultVisibility
-	switch con := consumerOf(&q); {
+	switch con := consumerOf(q); {
 	case con != nil && con.Type == typeHTTPPull:
 		batch, lease = int64(con.BatchSize), time.Duration(con.VisibilityMillis)*time.Millisecond
 	case !s.o.ImplicitHTTPPull:
-		return errPullDisabled()
+		return errPullDisabled(), nil
 	}
 	if in.visibility != nil {
 		lease = *in.visibility
 	}
-	if bad := s.admitPull(&q); bad != nil {
-		return bad
+	if bad := s.admitPull(q); bad != nil {
+		return bad, nil
 	}
-	wait := s.waitOf(c, &in)
-	claimed, err := s.engine.Claim(c.Request.Context(), core.ClaimParams{
+	now, wait := s.engine.Now(), s.waitOf(c, &in)
+	if p.until == 0 {
+		p.until = now.Add(wait)
+	}
+	p.usedAlias = in.usedAlias
+	var err error
+	p.claimed, err = s.engine.Claim(c.Request.Context(), core.ClaimParams{
 		Protocol: core.ProtocolCloudflare, Queue: q.Name, Group: core.QueueModeGroup,
 		Messages: int(valueOr(in.batchSize, batch)), Bytes: s.o.Limits.MaxPullBytes,
-		Lease: max(lease, shortestLease), Wait: wait,
+		Lease: max(lease, shortestLease), Wait: max(p.until.Sub(now), 0), Known: q.As(),
 	})
-	if err != nil && core.CodeOf(err) != core.CodeNothing {
-		return fromMessages(err)
+	if core.CodeOf(err) == core.CodeNothing {
+		err = nil
 	}
-	s.notePulled(&q, &claimed)
-	var notices []string
-	if in.usedAlias {
-		notices = append(notices, aliasNotice)
-	}
-	buf := takeAnswer(pulledSize(&claimed))
-	out := s.appendPulled(*buf, &q, &claimed, s.metricsOf(c.Request.Context(), q.Name))
-	writeRaw(c, out, notices...)
-	giveAnswer(buf, out)
-	return nil
+	return nil, err
 }
 
 // appendPulled appends the result of a pull to out.

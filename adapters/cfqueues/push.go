@@ -21,15 +21,13 @@ func (s *server) pushMessage(c *gin.Context) *apiError {
 		return bad
 	}
 	defer release(c, b)
-	q, err := s.queue(c)
-	if err != nil {
-		return fromMessages(err)
-	}
-	m, bad := decodePush(b.Bytes, &s.o)
-	if bad != nil {
-		return bad
-	}
-	return s.push(c, &q, []pushMessage{m}, nil)
+	return s.decided(c, func(q *core.Queue) (*apiError, error) {
+		m, bad := decodePush(b.Bytes, &s.o)
+		if bad != nil {
+			return bad, nil
+		}
+		return s.push(c, q, []pushMessage{m}, nil)
+	})
 }
 
 // pushBatch answers POST /queues/{queue}/messages/batch: all of it is stored, or none.
@@ -39,21 +37,19 @@ func (s *server) pushBatch(c *gin.Context) *apiError {
 		return bad
 	}
 	defer release(c, b)
-	q, err := s.queue(c)
-	if err != nil {
-		return fromMessages(err)
-	}
-	batch, bad := decodeBatch(b.Bytes, &s.o)
-	if bad != nil {
-		return bad
-	}
-	return s.push(c, &q, batch.messages, batch.delay)
+	return s.decided(c, func(q *core.Queue) (*apiError, error) {
+		batch, bad := decodeBatch(b.Bytes, &s.o)
+		if bad != nil {
+			return bad, nil
+		}
+		return s.push(c, q, batch.messages, batch.delay)
+	})
 }
 
-// push stores messages and answers once they are durable.
-func (s *server) push(c *gin.Context, q *core.Queue, messages []pushMessage, batchDelay *time.Duration) *apiError {
+// push stores messages and answers once they are durable. The error is the engine's, for the whole push.
+func (s *server) push(c *gin.Context, q *core.Queue, messages []pushMessage, batchDelay *time.Duration) (*apiError, error) {
 	var queueDelay time.Duration
-	p := core.PushParams{Protocol: core.ProtocolCloudflare, Atomic: true}
+	p := core.PushParams{Protocol: core.ProtocolCloudflare, Atomic: true, Known: q.As()}
 	if cf := q.Options.Cloudflare; cf != nil {
 		queueDelay = time.Duration(cf.DeliveryDelaySeconds) * time.Second
 		p.Spread = cf.Spread
@@ -73,21 +69,21 @@ func (s *server) push(c *gin.Context, q *core.Queue, messages []pushMessage, bat
 		}
 	}
 	if bad := s.admitPush(c.Request.Context(), q, messages); bad != nil {
-		return bad
+		return bad, nil
 	}
 	pushed, err := s.engine.Push(c.Request.Context(), p)
 	if err != nil {
-		return fromMessages(err)
+		return nil, err
 	}
 	for i := range pushed {
 		if pushed[i].Err != nil {
-			return fromMessages(pushed[i].Err)
+			return fromMessages(pushed[i].Err), nil
 		}
 	}
 	out := append([]byte(nil), `{"metadata":{"metrics":`...)
-	out = appendMetrics(out, s.metricsOf(c.Request.Context(), q.Name))
+	out = appendMetrics(out, s.metricsOf(c.Request.Context(), q))
 	writeRaw(c, append(out, `}}`...))
-	return nil
+	return nil, nil
 }
 
 // firstDelay is the delay that holds: the message's own, else the batch's, else the
@@ -105,12 +101,12 @@ func firstDelay(message, batch *time.Duration, queue time.Duration) time.Duratio
 
 // metricsOf counts a queue's backlog for an answer that carries it as a courtesy. Where
 // it cannot be had the zero value is sent: a push that is stored must not look failed.
-func (s *server) metricsOf(ctx context.Context, queue string) metrics {
-	m, err := s.counter.about(ctx, queue)
+func (s *server) metricsOf(ctx context.Context, q *core.Queue) metrics {
+	m, err := s.counter.about(ctx, countedOf(q))
 	if err != nil {
 		return metrics{}
 	}
-	s.noteBacklog(queue, &m)
+	s.noteBacklog(q.Name, &m)
 	return m
 }
 
@@ -130,7 +126,7 @@ func (s *server) getMetrics(c *gin.Context) *apiError {
 	if err != nil {
 		return fromCore(err)
 	}
-	m, err := s.counter.metrics(c.Request.Context(), q.Name)
+	m, err := s.counter.metrics(c.Request.Context(), countedOf(&q))
 	if err != nil {
 		return fromCore(err)
 	}

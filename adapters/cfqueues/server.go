@@ -134,6 +134,44 @@ func (s *server) queue(c *gin.Context) (core.Queue, error) {
 	return s.engine.Queue(ctx, name)
 }
 
+// renewed looks the queue of the path up again after a look at what other gateways did, and reports whether it is another queue now: one of them
+// may have given the name to a new one.
+func (s *server) renewed(c *gin.Context, q *core.Queue) bool {
+	if s.engine.Refresh(c.Request.Context()) != nil {
+		return false
+	}
+	fresh, err := s.queue(c)
+	if err != nil {
+		return false
+	}
+	old := q.ID
+	*q = fresh
+	return fresh.ID != old
+}
+
+// decisions bounds how often a request is decided by a queue that changes each time.
+const decisions = 8
+
+// decided has decide handle a request by what the queue of the path is, and again when the queue turns out to have been changed, by this gateway or
+// another: the engine's error is then a conflict, and nothing of the request has happened.
+func (s *server) decided(c *gin.Context, decide func(q *core.Queue) (*apiError, error)) *apiError {
+	for n := 1; ; n++ {
+		q, err := s.queue(c)
+		if err != nil {
+			return fromMessages(err)
+		}
+		bad, err := decide(&q)
+		switch {
+		case bad != nil:
+			return bad
+		case err == nil:
+			return nil
+		case core.CodeOf(err) != core.CodeConflict || n == decisions:
+			return fromMessages(err)
+		}
+	}
+}
+
 // refused is a refusal as an error: nil stays nil.
 func refused(e *apiError) error {
 	if e == nil {
