@@ -19,7 +19,9 @@ type exception struct {
 	skip bool
 	// together is no exception: the cases must pass when one gateway gets all their requests.
 	together bool
-	used     int
+	// looked is no exception either: the cases must pass when all gateways look at what the others did before each request.
+	looked bool
+	used   int
 }
 
 // readExceptions reads conformance/exceptions/TARGET.txt, and for the targets in
@@ -31,6 +33,8 @@ type exception struct {
 //	! TestName                        a test that is not even run, since it would wait for ever
 //	~ TestName/sub/case               a case that must pass, but with all of its requests at one gateway, chosen
 //	                                  at random: it expects what a gateway promises of what it knows itself
+//	^ TestName/sub/case               a case that must pass, with every gateway looking at what the others did before
+//	                                  each request: it expects of one answer all that there is
 //
 // The names of stores ("memory", "remote" and so on) are left out of cases' names.
 func readExceptions(target string) (map[string][]*exception, error) {
@@ -70,7 +74,8 @@ func parseExceptions(text string, out map[string][]*exception) error {
 		default:
 			pattern, skip := strings.CutPrefix(line, "! ")
 			pattern, together := strings.CutPrefix(pattern, "~ ")
-			out[protocol] = append(out[protocol], &exception{pattern: pattern, reason: reason, skip: skip, together: together})
+			pattern, looked := strings.CutPrefix(pattern, "^ ")
+			out[protocol] = append(out[protocol], &exception{pattern: pattern, reason: reason, skip: skip, together: together, looked: looked})
 		}
 	}
 	return nil
@@ -90,15 +95,24 @@ func skipped(declared []*exception) string {
 	return pattern(names)
 }
 
-// together are the patterns of the cases of which one gateway gets all requests.
-func together(declared []*exception) string {
+// patterns are those of the exceptions of a kind, a line each.
+func patterns(declared []*exception, kind func(*exception) bool) string {
 	var names []string
 	for _, e := range declared {
-		if e.together {
+		if kind(e) {
 			names = append(names, e.pattern)
 		}
 	}
 	return strings.Join(names, "\n")
+}
+
+// together are the patterns of the cases of which one gateway gets all requests, lookedFirst those before whose requests all look.
+func together(declared []*exception) string {
+	return patterns(declared, func(e *exception) bool { return e.together })
+}
+
+func lookedFirst(declared []*exception) string {
+	return patterns(declared, func(e *exception) bool { return e.looked })
 }
 
 // judge compares what happened with what is declared, and returns what is wrong.
@@ -109,9 +123,14 @@ func (r *result) judge(declared []*exception) []string {
 		name := target.Plain(c.name)
 		i := slices.IndexFunc(declared, func(e *exception) bool { return e.covers(name) })
 		if i >= 0 {
-			declared[i].used++
-			if declared[i].together {
+			e := declared[i]
+			e.used++
+			switch {
+			case e.together:
 				r.together++
+				i = -1
+			case e.looked:
+				r.looked++
 				i = -1
 			}
 		}

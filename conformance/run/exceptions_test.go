@@ -27,14 +27,16 @@ queen: the first reason: with a colon
 TestOne
 ! TestNeverRun
 ~ TestAtOneGateway
+^ TestLookedFirst
 querator: another
 TestTwo/...
 `, out))
-	require.Len(t, out["queen"], 3)
+	require.Len(t, out["queen"], 4)
 	assert.Equal(t, exception{pattern: "TestOne", reason: "the first reason: with a colon"}, *out["queen"][0])
 	assert.Equal(t, exception{pattern: "TestNeverRun", reason: "the first reason: with a colon", skip: true}, *out["queen"][1])
 	assert.Equal(t, exception{pattern: "TestAtOneGateway", reason: "the first reason: with a colon", together: true}, *out["queen"][2])
 	assert.Equal(t, "TestAtOneGateway", together(out["queen"]))
+	assert.Equal(t, "TestLookedFirst", lookedFirst(out["queen"]))
 	assert.Equal(t, exception{pattern: "TestTwo/...", reason: "another"}, *out["querator"][0])
 	require.ErrorContains(t, parseExceptions("TestOne\n", out), "before any reason")
 }
@@ -110,12 +112,14 @@ func TestWhatFailsAsDeclaredIsExcepted(t *testing.T) {
 }
 
 func TestCasesAtOneGatewayMustPass(t *testing.T) {
-	r, problems := judged(t, "queen: because\n~ TestA\n~ TestB\n~ TestGone\n", "TestA=pass", "TestB=fail")
-	require.Len(t, problems, 2)
-	assert.Contains(t, problems[0], "TestB failed")
-	assert.Contains(t, problems[1], "no case is called TestGone")
-	assert.Equal(t, 2, r.together)
-	assert.Empty(t, r.excepted)
+	for _, mark := range []string{"~", "^"} {
+		r, problems := judged(t, strings.ReplaceAll("queen: because\n~ TestA\n~ TestB\n~ TestGone\n", "~", mark), "TestA=pass", "TestB=fail")
+		require.Len(t, problems, 2)
+		assert.Contains(t, problems[0], "TestB failed")
+		assert.Contains(t, problems[1], "no case is called TestGone")
+		assert.Equal(t, 2, map[string]int{"~": r.together, "^": r.looked}[mark])
+		assert.Empty(t, r.excepted)
+	}
 }
 
 func TestStaleExceptionsFail(t *testing.T) {

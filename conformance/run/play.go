@@ -49,6 +49,8 @@ type result struct {
 	failed           []*outcome
 	// together is how many cases were played with all of their requests at one gateway.
 	together int
+	// looked is how many were played with every gateway looking first.
+	looked int
 	// ended says where the tests ended too early, "" where they did not.
 	ended string
 	took  interface{ Seconds() float64 }
@@ -62,7 +64,9 @@ type event struct{ Action, Test, Output string }
 func (r *runner) play(ctx context.Context, where, protocol string, env []string, declared []*exception) (*result, error) {
 	noted := filepath.Join(r.dir, where+"-"+protocol+".cases")
 	all, last, skip := map[string]*outcome{}, "", skipped(declared)
-	env = slices.Concat(env, []string{target.CasesVariable + "=" + noted, target.OneReplicaVariable + "=" + together(declared)})
+	env = slices.Concat(env, []string{
+		target.CasesVariable + "=" + noted, target.OneReplicaVariable + "=" + together(declared), target.LookFirstVariable + "=" + lookedFirst(declared),
+	})
 	for range mostPanics {
 		raw, err := r.once(ctx, where, protocol, env, skip)
 		if err != nil {

@@ -66,6 +66,9 @@ func (r *runner) reasons(out io.Writer, x *result) {
 	if x.together > 0 {
 		_, _ = fmt.Fprintf(out, "\n%s on %s: %d cases with all of their requests at one gateway\n", x.protocol, x.target, x.together)
 	}
+	if x.looked > 0 {
+		_, _ = fmt.Fprintf(out, "\n%s on %s: %d cases with every gateway looking at what the others did before each request\n", x.protocol, x.target, x.looked)
+	}
 	if len(order) > 0 {
 		_, _ = fmt.Fprintf(out, "\n%s on %s, excepted:\n", x.protocol, x.target)
 	}

@@ -72,14 +72,17 @@ func (c remoteClock) move(d time.Duration) {
 // followEvery is the time in which every replica looks at what the others did.
 const followEvery = time.Second
 
-// look has replicas look at what the others did, which they also do when they are asked about a queue that they do not know.
+// What has a replica look at what the others did: a question about a queue that it does not know.
+const lookPath, lookBody = "/v1/queue.stats", `{"queue_name":"no-queue-has-this-name"}`
+
+// look has replicas look at what the others did.
 func (c remoteClock) look() {
 	c.tb.Helper()
 	if len(c.r.counters) < 2 {
 		return
 	}
 	for _, counter := range c.r.counters {
-		c.r.ask(c.tb, http.MethodPost, counter+"/v1/queue.stats", `{"queue_name":"no-queue-has-this-name"}`)
+		c.r.ask(c.tb, http.MethodPost, counter+lookPath, lookBody)
 	}
 }
 

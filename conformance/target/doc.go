@@ -13,6 +13,8 @@
 //	CONFORMANCE_ANSWER_WITHIN     how long a server may take for one answer, default 15s
 //	CONFORMANCE_ONE_REPLICA       patterns, a line each, of tests whose requests all go to the same replica,
 //	                              which one is chosen at random
+//	CONFORMANCE_LOOK_FIRST        patterns, a line each, of tests before each of whose requests every replica looks at
+//	                              what the others did
 //
 // A remote server is shared by all tests, so each test finds it with every
 // queue deleted and, where clocks can be moved, at coretest.Start.

@@ -33,12 +33,20 @@ func Covers(pattern, name string) bool {
 // escape leaves * its meaning and takes that of [ and ? away, which names of cases contain.
 func escape(pattern string) string { return strings.NewReplacer("[", `\[`, "?", `\?`).Replace(pattern) }
 
+// listed reports whether a variable holds a pattern for a test.
+func listed(variable, name string) bool {
+	for pattern := range strings.SplitSeq(os.Getenv(variable), "\n") {
+		if pattern != "" && Covers(pattern, Plain(name)) {
+			return true
+		}
+	}
+	return false
+}
+
 // onlyReplica chooses a replica for a test that one replica gets all requests of, below 0 for any other test.
 func onlyReplica(name string) int {
-	for pattern := range strings.SplitSeq(os.Getenv(OneReplicaVariable), "\n") {
-		if pattern != "" && Covers(pattern, Plain(name)) {
-			return rand.IntN(math.MaxInt)
-		}
+	if listed(OneReplicaVariable, name) {
+		return rand.IntN(math.MaxInt)
 	}
 	return -1
 }

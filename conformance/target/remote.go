@@ -51,7 +51,9 @@ type Remote struct {
 	// counters are listeners, one of each replica, that tell how many consumers wait.
 	counters []string
 	// only is the replica that gets every request of the test, below 0 when each may get any.
-	only     int
+	only int
+	// looks tells that every replica looks at what the others did before each request.
+	looks    bool
 	operator string
 	shift    shift
 	client   *http.Client
@@ -67,7 +69,7 @@ func Of(tb testing.TB, protocol string) *Remote {
 		return nil
 	}
 	r := &Remote{
-		protocol: protocol, controls: list(ControlVariable), operator: os.Getenv(OperatorVariable), only: onlyReplica(tb.Name()),
+		protocol: protocol, controls: list(ControlVariable), operator: os.Getenv(OperatorVariable), only: onlyReplica(tb.Name()), looks: listed(LookFirstVariable, tb.Name()),
 		client: &http.Client{
 			Transport:     &http.Transport{Proxy: nil, DisableCompression: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -117,6 +119,11 @@ func (r *Remote) pick(family string) string {
 	all := r.urls[family]
 	if len(all) == 0 {
 		return ""
+	}
+	if r.looks && len(all) > 1 {
+		for _, counter := range r.counters {
+			_, _, _ = r.send(context.Background(), http.MethodPost, counter+lookPath, lookBody) // where it fails, so will the request
+		}
 	}
 	i := rand.IntN(len(all))
 	if r.only >= 0 {
@@ -218,17 +225,26 @@ func (r *Remote) call(tb testing.TB, method, url, body string) []byte {
 // ask sends a request of the harness's own.
 func (r *Remote) ask(tb testing.TB, method, url, body string) (int, []byte) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 30*time.Second)
+	status, text, err := r.send(context.WithoutCancel(tb.Context()), method, url, body)
+	require.NoError(tb, err)
+	return status, text
+}
+
+func (r *Remote) send(ctx context.Context, method, url, body string) (int, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
-	require.NoError(tb, err)
+	if err != nil {
+		return 0, nil, err
+	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	res, err := r.client.Do(req)
-	require.NoError(tb, err)
+	if err != nil {
+		return 0, nil, err
+	}
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
-	require.NoError(tb, err)
-	return res.StatusCode, text
+	return res.StatusCode, text, err
 }

@@ -27,6 +27,7 @@ const (
 	CasesVariable      = "CONFORMANCE_CASES"
 	AnswerVariable     = "CONFORMANCE_ANSWER_WITHIN"
 	OneReplicaVariable = "CONFORMANCE_ONE_REPLICA"
+	LookFirstVariable  = "CONFORMANCE_LOOK_FIRST"
 )
 
 // The stores that tests in process can run over.
