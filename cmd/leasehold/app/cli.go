@@ -81,6 +81,7 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 	defer stop()
 	// After the first signal the second one ends the process at once.
 	context.AfterFunc(ctx, stop)
+	spareCollector()
 	if err := New(cfg, Options{Logger: logger}).Run(ctx); err != nil {
 		logger.ErrorContext(ctx, "server failed", "error", err)
 		return exitFailed
