@@ -106,6 +106,7 @@ func (b *barsCmd) pair(protocol, load string, value func(*result) float64, base,
 				v[at] = value(&list[0])
 			}
 			ratios[i] = share(v[1], v[0])
+			_, _ = fmt.Fprintf(log, "pair %d of %d: %.4g, of %.4g (%.2f ×)\n", i+1, b.Runs, v[1], v[0], ratios[i])
 		}
 		return median(ratios), nil
 	}
