@@ -16,7 +16,7 @@ import (
 type barsCmd struct {
 	Store    string        `help:"PostgreSQL to measure in place of the embedded store." placeholder:"URL"`
 	Original string        `help:"Program of the original Querator to compare with (conformance/originals/querator); the lines have 'original' in their names." placeholder:"FILE" type:"path"`
-	Only     string        `help:"Measure only the bars whose name has this in it." placeholder:"TEXT"`
+	Only     []string      `help:"Measure only the bars whose name has this in it; several are alternatives." placeholder:"TEXT" sep:"none"`
 	Runs     int           `default:"5" help:"Rounds, of which the medians are shown."`
 	Seconds  float64       `default:"2" help:"Length of each measurement."`
 	Warmup   time.Duration `default:"1s" help:"Unmeasured time before the first round of a load."`
@@ -139,7 +139,9 @@ func (b *barsCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if b.Store != "" && !strings.HasPrefix(b.Store, "postgres") {
 		return usagef("--store: want the URL of a PostgreSQL, or nothing for the embedded store")
 	}
-	list := slices.DeleteFunc(b.bars(), func(x bar) bool { return !strings.Contains(x.name, b.Only) })
+	list := slices.DeleteFunc(b.bars(), func(x bar) bool {
+		return len(b.Only) > 0 && !slices.ContainsFunc(b.Only, func(text string) bool { return strings.Contains(x.name, text) })
+	})
 	if len(list) == 0 {
 		return usagef("--only: no bar has %q in its name", b.Only)
 	}

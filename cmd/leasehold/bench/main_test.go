@@ -254,6 +254,7 @@ func TestBars(t *testing.T) {
 		require.Positive(t, lines[0].Measured)
 		require.Positive(t, lines[0].Limit)
 	}
+	require.Len(t, measureBars(t, "bytes written", "--only", "delay"), 2)
 }
 
 func TestBarsBesideTheOriginal(t *testing.T) {
