@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,29 +20,6 @@ type consumers struct {
 
 // heldFor is longer than any measurement.
 const heldFor = 10 * time.Minute
-
-// run has so many consumers work for that long, each by next, and returns how many messages they settled per second.
-func (c *consumers) run(ctx context.Context, clients int, length time.Duration, next func(ctx context.Context, client, round int) error) (float64, error) {
-	began := time.Now()
-	end := began.Add(length)
-	counts, failures := make([]int, clients), make([]error, clients)
-	var all sync.WaitGroup
-	for i := range clients {
-		all.Go(func() {
-			for failures[i] == nil && time.Now().Before(end) {
-				if failures[i] = next(ctx, i, counts[i]); failures[i] == nil {
-					counts[i]++
-				}
-			}
-		})
-	}
-	all.Wait()
-	sum := 0
-	for _, n := range counts {
-		sum += n
-	}
-	return float64(sum) / time.Since(began).Seconds(), errors.Join(failures...)
-}
 
 // fused lets the engine claim and settle, which commits together whatever is there.
 func (c *consumers) fused(ctx context.Context, _, _ int) error {

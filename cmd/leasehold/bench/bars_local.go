@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/leasehold/leasehold/core"
@@ -47,7 +46,7 @@ func (b *barsCmd) turns(log io.Writer, what [2]string, measure [2]func(length ti
 	return median(ratios), nil
 }
 
-// copied measures the engine's pushes next to COPY of the same bytes.
+// copied measures what the store appends next to COPY of the same bytes.
 func (b *barsCmd) copied(ctx context.Context, log io.Writer) (ratio float64, err error) {
 	l, err := openLocal(ctx, b.Store)
 	if err != nil {
@@ -56,39 +55,15 @@ func (b *barsCmd) copied(ctx context.Context, log io.Writer) (ratio float64, err
 	defer func() { err = errors.Join(err, l.close(ctx)) }()
 	load := load{kind: kindPush, batch: 100, clients: 8}
 	const payload = 100
-	parts, name, err := l.queue(ctx, core.ProtocolQueen, fusedPartitions, 0, payload)
+	parts, _, err := l.queue(ctx, core.ProtocolQueen, fusedPartitions, 0, payload)
 	if err != nil {
 		return 0, err
 	}
-	push := func(length time.Duration) (float64, error) { return l.pushFor(ctx, name, parts, load, payload, length) }
-	durable := func(length time.Duration) (float64, error) {
+	pushed := func(length time.Duration) (float64, error) { return l.appendFor(ctx, parts, load, payload, length) }
+	copied := func(length time.Duration) (float64, error) {
 		return durabilityFloor("", l.database, load, payload, length)
 	}
-	return b.turns(log, [2]string{"pushed", "copied"}, [2]func(time.Duration) (float64, error){push, durable})
-}
-
-// pushFor has clients push to the partitions in rotation, and returns how many messages they pushed per second.
-func (l *local) pushFor(ctx context.Context, queue string, parts []core.Partition, load load, payload int, length time.Duration) (float64, error) {
-	body := jsonText(payload)
-	began := time.Now()
-	end := began.Add(length)
-	counts, failures := make([]int, load.clients), make([]error, load.clients)
-	var all sync.WaitGroup
-	for i := range load.clients {
-		all.Go(func() {
-			for at := i * apart; failures[i] == nil && time.Now().Before(end); at++ {
-				if failures[i] = l.push(ctx, queue, parts[at%len(parts)].Name, load.batch, body); failures[i] == nil {
-					counts[i] += load.batch
-				}
-			}
-		})
-	}
-	all.Wait()
-	sum := 0
-	for _, n := range counts {
-		sum += n
-	}
-	return float64(sum) / time.Since(began).Seconds(), errors.Join(failures...)
+	return b.turns(log, [2]string{"pushed", "copied"}, [2]func(time.Duration) (float64, error){pushed, copied})
 }
 
 // backlogPerSecond is more than the consumers of single messages take in a second.
@@ -118,7 +93,7 @@ func (b *barsCmd) fused(exclusive bool) func(context.Context, io.Writer) (float6
 				if fused {
 					next = c.fused
 				}
-				return c.run(ctx, fusedClients, length, next)
+				return repeat(fusedClients, length, func(client, round int) (int, error) { return 1, next(ctx, client, round) })
 			}
 		}
 		return b.turns(log, [2]string{"fused", "unfused"}, [2]func(time.Duration) (float64, error){run(true), run(false)})
