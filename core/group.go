@@ -259,12 +259,15 @@ func (w wakeHeap) next() Time {
 	return w[0].at
 }
 
-// showHidden offers partitions whose delay has passed.
+// showHidden offers partitions whose delay has passed. Others of the group may be ready that a claim was held back from.
 func (e *Engine) showHidden(now Time) {
 	for len(e.wakes) > 0 && e.wakes[0].at <= now {
 		w := heap.Pop(&e.wakes).(wake)
 		w.hint.wakeAt, w.hint.dry = 0, false
 		e.offer(w.hint)
+		if g := w.hint.group; len(g.waiting) > 0 && g.ready.n > 0 {
+			e.active[g] = struct{}{}
+		}
 	}
 }
 

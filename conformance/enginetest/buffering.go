@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -12,15 +13,16 @@ import (
 // Buffering checks the options by which Queen withholds messages so that batches fill.
 func Buffering(t *testing.T, open Open) {
 	cases(t, open, map[string]func(*rig){
-		"a window after the first unseen message": bufferWindow,
-		"a window that a trickle does not extend": bufferTrickle,
-		"a window that is full":                   bufferFull,
-		"a window does not withhold what was out": bufferRedelivery,
-		"a hold for a batch that does not fill":   holdUnderfull,
-		"a hold that ends when the batch is full": holdFull,
-		"a hold within the claim's own wait":      holdDeadline,
-		"a hold for nobody else":                  holdOthers,
-		"a delay of a message that is too young":  delayYoung,
+		"a window after the first unseen message":  bufferWindow,
+		"a window that a trickle does not extend":  bufferTrickle,
+		"a window that is full":                    bufferFull,
+		"a window does not withhold what was out":  bufferRedelivery,
+		"a hold for a batch that does not fill":    holdUnderfull,
+		"a hold that ends when the batch is full":  holdFull,
+		"a hold within the claim's own wait":       holdDeadline,
+		"a hold for nobody else":                   holdOthers,
+		"a hold whose first message another takes": holdTaken,
+		"a delay of a message that is too young":   delayYoung,
 	})
 	for name, option := range map[string]func(*core.QueueOptions){"a delay": delayed(2), "a window": windowed(2)} {
 		t.Run(name+" that ends while a claim looks", func(t *testing.T) {
@@ -136,6 +138,23 @@ func holdOthers(r *rig) {
 	named.Partition = core.DefaultPartition
 	require.Len(r.t, r.claim(named).names(), 4)
 	require.Len(r.t, r.lease("q", 10).names(), 4, "other protocols do not know it")
+}
+
+func holdTaken(r *rig) {
+	r.queue("q", core.ProtocolQueen, holding(500))
+	c := r.park(waitingPop("q", "", 10, time.Minute))
+	r.push("q", 1, 1)
+	c.waits("q")
+	other := waitingPop("q", "", 10, 0)
+	other.Partition = core.DefaultPartition
+	require.Equal(r.t, []string{"m1"}, r.claim(other).names())
+	_, err := r.Push(context.Background(), core.PushParams{Protocol: core.ProtocolQueen, Items: []core.PushItem{
+		{Queue: "q", Partition: "other", NewMessage: core.NewMessage{TransactionID: "m2"}},
+	}})
+	require.NoError(r.t, err)
+	c.waits("q")
+	r.clock.Advance(500 * time.Millisecond)
+	require.Equal(r.t, []string{"m2"}, c.names())
 }
 
 func delayYoung(r *rig) {
