@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -52,7 +53,7 @@ func TestModel(t *testing.T) {
 		},
 		"postgres": func(t *testing.T) core.Store {
 			t.Helper()
-			s, err := postgres.Open(context.WithoutCancel(t.Context()), testenv.Postgres(t), postgres.Options{Schema: schema})
+			s, err := postgres.Open(context.WithoutCancel(t.Context()), testenv.Postgres(t), postgres.Options{Schema: schema, Logger: modelLog(t)})
 			require.NoError(t, err)
 			return s
 		},
@@ -142,9 +143,15 @@ func (m *model) restart(t *testing.T) {
 			m.store = m.open(t)
 		}
 	}
-	engine, err := core.New(context.WithoutCancel(t.Context()), m.store, core.Options{Clock: m.clock})
+	engine, err := core.New(context.WithoutCancel(t.Context()), m.store, core.Options{Clock: m.clock, Logger: modelLog(t)})
 	require.NoError(t, err)
 	m.engine, m.http = engine, queen.New(engine, queen.Options{})
+}
+
+// modelLog puts what the engine and the store warn of beside what the test says.
+func modelLog(t *testing.T) *slog.Logger {
+	t.Helper()
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // call sends a request, decodes a JSON answer into to and returns the status.
@@ -153,6 +160,9 @@ func (m *model) call(t *testing.T, method, path, body string, to any) int {
 	r := httptest.NewRequestWithContext(context.WithoutCancel(t.Context()), method, path, strings.NewReader(body))
 	w := httptest.NewRecorder()
 	m.http.ServeHTTP(w, r)
+	if w.Code >= http.StatusInternalServerError {
+		m.fault(t, "%s %s: %d %s", method, path, w.Code, w.Body.String())
+	}
 	if to != nil && w.Code != http.StatusNoContent {
 		if err := json.Unmarshal(w.Body.Bytes(), to); err != nil {
 			m.fault(t, "%s %s: %d %s: %v", method, path, w.Code, w.Body.String(), err)
