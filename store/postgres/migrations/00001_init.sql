@@ -67,7 +67,7 @@ CREATE TABLE registrations (
     PRIMARY KEY (queue, grp)
 );
 
--- One row per commit and partition, found by its first offset.
+-- One row per commit and partition, found by its first offset. A vacuum that pauses cannot keep up with a busy queue.
 CREATE TABLE segments (
     partition       bigint NOT NULL,
     first           bigint NOT NULL,
@@ -80,7 +80,7 @@ CREATE TABLE segments (
     header          bytea NOT NULL,
     body            bytea NOT NULL,
     PRIMARY KEY (partition, first)
-) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 -- Not compressed, so that a part of a body is read without the rest.
 ALTER TABLE segments ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE INDEX segments_expires ON segments (expires) WHERE expires <> 0;
