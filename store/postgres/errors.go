@@ -40,6 +40,12 @@ func classify(op string, err error) error {
 	return core.WrapError(codeOf(err), op, err)
 }
 
+// unconnected reports whether no connection could be made. What ends an attempt is often a deadline, of the attempt's own and not the caller's.
+func unconnected(err error) bool {
+	var e *pgconn.ConnectError
+	return errors.As(err, &e)
+}
+
 func codeOf(err error) core.Code {
 	var e *pgconn.PgError
 	var coded *core.Error
@@ -51,7 +57,7 @@ func codeOf(err error) core.Code {
 			return core.CodeUnavailable
 		}
 		return codeOfState(e.Code)
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && !unconnected(err):
 		return core.CodeCanceled
 	default: // no connection, or it broke
 		return core.CodeUnavailable
