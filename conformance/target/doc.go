@@ -15,6 +15,8 @@
 //	                              which one is chosen at random
 //	CONFORMANCE_LOOK_FIRST        patterns, a line each, of tests before each of whose requests every replica looks at
 //	                              what the others did
+//	CONFORMANCE_BLANKS_VARY       1 for a server whose JSON has blanks that vary from build to build (protobuf's runtime
+//	                              in Go): they are not compared
 //
 // A remote server is shared by all tests, so each test finds it with every
 // queue deleted and, where clocks can be moved, at coretest.Start.

@@ -88,6 +88,9 @@ func Of(tb testing.TB, protocol string) *Remote {
 	return r
 }
 
+// VariesBlanks reports whether the blanks between members of the server's JSON are not to be compared.
+func (r *Remote) VariesBlanks() bool { return os.Getenv(BlanksVariable) != "" }
+
 // RequirePlain skips a test whose server would have to be started with other
 // settings than it was: options are those that the test wants, zero for none.
 func RequirePlain(tb testing.TB, options any) {

@@ -28,6 +28,7 @@ const (
 	AnswerVariable     = "CONFORMANCE_ANSWER_WITHIN"
 	OneReplicaVariable = "CONFORMANCE_ONE_REPLICA"
 	LookFirstVariable  = "CONFORMANCE_LOOK_FIRST"
+	BlanksVariable     = "CONFORMANCE_BLANKS_VARY"
 )
 
 // The stores that tests in process can run over.
