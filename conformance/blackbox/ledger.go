@@ -45,6 +45,8 @@ type Ledger struct {
 	delivers int
 	again    int
 	returned int
+	// waiting counts acknowledged messages whose settlement was not acknowledged.
+	waiting int
 }
 
 // entry is what is known of one message.
@@ -79,8 +81,19 @@ func (l *Ledger) Pushed(ids ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, id := range ids {
-		l.entries[id].acked = true
+		e := l.entries[id]
+		if !e.acked && !e.settled {
+			l.waiting++
+		}
+		e.acked = true
 	}
+}
+
+// Waiting is how many messages were acknowledged and wait to be settled.
+func (l *Ledger) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting
 }
 
 // NotPushed notes that a push was refused: the message must not exist.
@@ -136,6 +149,9 @@ func (l *Ledger) Settled(ids ...string) {
 		if e := l.entries[id]; e != nil {
 			e.unknown--
 			if !e.settled {
+				if e.acked {
+					l.waiting--
+				}
 				e.settled, e.settledAt = true, now
 			}
 		}

@@ -150,3 +150,19 @@ func TestJournalFindsDisorder(t *testing.T) {
 	require.NotEmpty(t, producersOrder([]string{"p-01", "q-01", "p-03", "p-02"}))
 	require.Empty(t, producersOrder([]string{"p-01", "q-01", "p-03", "q-02"}))
 }
+
+// TestWaitingMessages are those that were acknowledged and are not settled, whichever answer came first.
+func TestWaitingMessages(t *testing.T) {
+	t.Parallel()
+	l := NewLedger()
+	l.Pushing("a", "b", "c")
+	assert.Zero(t, l.Waiting())
+	l.Pushed("a", "b")
+	assert.Equal(t, 2, l.Waiting())
+	l.Settling("a", "c")
+	l.Settled("a", "c")
+	l.Settled("a")
+	assert.Equal(t, 1, l.Waiting())
+	l.Pushed("c")
+	assert.Equal(t, 1, l.Waiting())
+}
