@@ -20,7 +20,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Observer receives figures for metrics; default none.
 	Observer Observer
-	// MaxCommitBytes and MaxCommitRequests bound what one commit fuses; defaults 8 MiB and 1,000.
+	// MaxCommitBytes and MaxCommitRequests bound the pushes that one commit fuses, and the settlements; defaults 8 MiB and 1,000. Claims
+	// have a bound of their own, see maxPlanClaims.
 	MaxCommitBytes    int
 	MaxCommitRequests int
 	// MaxClaimBytes is the byte budget of a claim that names none; default 16 MB.
