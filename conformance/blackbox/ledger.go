@@ -45,12 +45,13 @@ type Ledger struct {
 	delivers int
 	again    int
 	returned int
-	// waiting counts acknowledged messages whose settlement was not acknowledged.
-	waiting int
+	// waiting counts, by queue, acknowledged messages whose settlement was not acknowledged.
+	waiting map[string]int
 }
 
 // entry is what is known of one message.
 type entry struct {
+	queue         string
 	pushed, acked bool
 	// buffered messages were acknowledged before they had a place in the log.
 	buffered   bool
@@ -65,14 +66,17 @@ type entry struct {
 const maxFaults = 20
 
 // NewLedger returns an empty ledger.
-func NewLedger() *Ledger { return &Ledger{entries: map[string]*entry{}} }
+func NewLedger() *Ledger { return &Ledger{entries: map[string]*entry{}, waiting: map[string]int{}} }
 
 // Pushing notes that a message is about to be pushed.
-func (l *Ledger) Pushing(ids ...string) {
+func (l *Ledger) Pushing(ids ...string) { l.PushingTo("", ids...) }
+
+// PushingTo is Pushing with the name of the queue, for Waiting.
+func (l *Ledger) PushingTo(queue string, ids ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, id := range ids {
-		l.entries[id] = &entry{pushed: true}
+		l.entries[id] = &entry{queue: queue, pushed: true}
 	}
 }
 
@@ -83,17 +87,17 @@ func (l *Ledger) Pushed(ids ...string) {
 	for _, id := range ids {
 		e := l.entries[id]
 		if !e.acked && !e.settled {
-			l.waiting++
+			l.waiting[e.queue]++
 		}
 		e.acked = true
 	}
 }
 
-// Waiting is how many messages were acknowledged and wait to be settled.
-func (l *Ledger) Waiting() int {
+// Waiting is how many messages of a queue were acknowledged and wait to be settled.
+func (l *Ledger) Waiting(queue string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waiting
+	return l.waiting[queue]
 }
 
 // NotPushed notes that a push was refused: the message must not exist.
@@ -150,7 +154,7 @@ func (l *Ledger) Settled(ids ...string) {
 			e.unknown--
 			if !e.settled {
 				if e.acked {
-					l.waiting--
+					l.waiting[e.queue]--
 				}
 				e.settled, e.settledAt = true, now
 			}

@@ -80,8 +80,8 @@ const (
 	failurePause = 20 * time.Millisecond
 )
 
-// mostWaiting is how many messages wait among failing servers before pushes make way for the consumers, which faults hold up longer: what waits
-// in the end has to be drained.
+// mostWaiting is how many messages wait in a queue among failing servers before its pushes make way for its consumers, which faults hold up longer:
+// what waits in the end has to be drained.
 const mostWaiting = 20_000
 
 // once makes one step, which among failing servers ends by itself.
@@ -136,13 +136,13 @@ func (l *load) ids() []string {
 }
 
 // push keeps the ledger around a push.
-func (l *load) push(ids []string, send func() error) error {
-	if l.faulty && l.ledger.Waiting() > mostWaiting {
+func (l *load) push(queue string, ids []string, send func() error) error {
+	if l.faulty && l.ledger.Waiting(queue) > mostWaiting {
 		l.requests.Add(-1) // nothing was asked
 		time.Sleep(failurePause)
 		return nil
 	}
-	l.ledger.Pushing(ids...)
+	l.ledger.PushingTo(queue, ids...)
 	err := send()
 	if err == nil {
 		l.ledger.Pushed(ids...)
@@ -158,7 +158,7 @@ func (l *load) queenPush(ctx context.Context, queue string) error {
 	for i, id := range ids {
 		items[i] = QueenItem{Queue: queue, Partition: strconv.Itoa(l.dice.upTo(3) - 1), Payload: Payload(id)}
 	}
-	return l.push(ids, func() error {
+	return l.push(queue, ids, func() error {
 		if !l.faulty {
 			return l.Queen.Push(ctx, items...)
 		}
@@ -176,7 +176,7 @@ func (l *load) queratorPush(ctx context.Context, queue string) error {
 	for i, id := range ids {
 		items[i] = QueratorItem{Encoding: "json", Reference: id, Bytes: []byte(Payload(id))}
 	}
-	return l.push(ids, func() error { return l.Querator.Produce(ctx, queue, items...) })
+	return l.push(queue, ids, func() error { return l.Querator.Produce(ctx, queue, items...) })
 }
 
 func (l *load) cfPush(ctx context.Context, queue string) error {
@@ -188,7 +188,7 @@ func (l *load) cfPush(ctx context.Context, queue string) error {
 			messages[i].DelaySeconds = 1
 		}
 	}
-	return l.push(ids, func() error { return l.Cf.Push(ctx, queue, messages...) })
+	return l.push(queue, ids, func() error { return l.Cf.Push(ctx, queue, messages...) })
 }
 
 // errBehind is a settlement of a message that somebody else had settled by then: what it did to those
