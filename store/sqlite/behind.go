@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -159,6 +161,8 @@ func (s *Store) writeIndexUnless(quit <-chan struct{}) error {
 		waiting = append(waiting, p)
 	}
 	s.writing.Unlock()
+	// In the order of their rows, so that a slice changes few pages.
+	slices.SortFunc(waiting, func(a, b *partition) int { return cmp.Compare(a.Key, b.Key) })
 	for {
 		n := min(indexSlice, len(waiting))
 		if err := s.writeSlice(st, waiting[:n], upto, n == len(waiting)); err != nil {
