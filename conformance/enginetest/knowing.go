@@ -79,23 +79,29 @@ func knowLaterExpiry(r *rig) {
 	}
 }
 
+// changedElsewhere returns an engine, the queue as that one knows it, and as the other engine has changed it since.
+func changedElsewhere(r *rig, turn int) (here *core.Engine, known, changed core.Queue) {
+	here, there := r.engine(r.t, turn%2), r.engine(r.t, (turn+1)%2)
+	known, err := here.Queue(context.Background(), "q")
+	require.NoError(r.t, err)
+	changed, err = there.ConfigureQueue(context.Background(), "q", func(q *core.Queue) error {
+		q.Options.Cloudflare.DeliveryDelaySeconds++
+		return nil
+	})
+	require.NoError(r.t, err)
+	return here, known, changed
+}
+
 // knowClaim claims by a queue that was changed elsewhere: there is nothing to claim, something, or something that comes while the claim waits.
 func knowClaim(r *rig) {
 	r.queue("q", core.ProtocolCloudflare, cloudflare(100, time.Hour))
 	for i := range 6 {
-		here, there := r.engine(r.t, i%2), r.engine(r.t, (i+1)%2)
-		known, err := here.Queue(context.Background(), "q")
-		require.NoError(r.t, err)
-		changed, err := there.ConfigureQueue(context.Background(), "q", func(q *core.Queue) error {
-			q.Options.Cloudflare.DeliveryDelaySeconds++
-			return nil
-		})
-		require.NoError(r.t, err)
+		here, known, changed := changedElsewhere(r, i)
 		if i >= 2 {
 			pushOne(r, i%2, fmt.Sprint("t", i))
 		}
 		claim := core.ClaimParams{Protocol: core.ProtocolCloudflare, Queue: "q", Messages: 1, Known: known.As()}
-		_, err = here.Claim(context.Background(), claim)
+		_, err := here.Claim(context.Background(), claim)
 		require.Equal(r.t, core.CodeConflict, core.CodeOf(err))
 		claim.Known = changed.As()
 		got, err := here.Claim(context.Background(), claim)
@@ -110,23 +116,16 @@ func knowClaim(r *rig) {
 func knowPush(r *rig) {
 	r.queue("q", core.ProtocolCloudflare, cloudflare(100, time.Hour))
 	for i := range 6 {
-		here, there := r.engine(r.t, i%2), r.engine(r.t, (i+1)%2)
-		known, err := here.Queue(context.Background(), "q")
-		require.NoError(r.t, err)
-		changed, err := there.ConfigureQueue(context.Background(), "q", func(q *core.Queue) error {
-			q.Options.Cloudflare.DeliveryDelaySeconds++
-			return nil
-		})
-		require.NoError(r.t, err)
+		here, known, changed := changedElsewhere(r, i)
 		push := core.PushParams{Protocol: core.ProtocolCloudflare, Atomic: true, Known: known.As(), Items: []core.PushItem{{
 			Queue: "q", NewMessage: core.NewMessage{Payload: []byte("1"), Due: r.clock.Now().Add(time.Duration(i%3) * time.Minute)},
 		}}}
-		_, err = here.Push(context.Background(), push)
+		_, err := here.Push(context.Background(), push)
 		require.Equal(r.t, core.CodeConflict, core.CodeOf(err))
 		push.Known = changed.As()
 		_, err = here.Push(context.Background(), push)
 		require.NoError(r.t, err)
-		s, err := there.QueueStats(context.Background(), "q", "")
+		s, err := r.engine(r.t, (i+1)%2).QueueStats(context.Background(), "q", "")
 		require.NoError(r.t, err)
 		require.EqualValues(r.t, i+1, s.Total.Pending.Messages, "what was refused was not stored")
 	}
