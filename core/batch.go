@@ -93,7 +93,7 @@ type Batch struct {
 	Exclusive bool
 	// Protocol is whose limits the batch was claimed under.
 	Protocol Protocol
-	// Until is the deadline of a lease, or the due time of a waiting batch.
+	// Until is the deadline of a lease, or the due time of a waiting batch; SinceEver where it waits for nothing.
 	Until Time
 
 	// Held are the totals of what is pending.
@@ -101,6 +101,10 @@ type Batch struct {
 	// Covered are the totals of the whole range; only used while the batch lies above the frontier.
 	Covered Totals
 }
+
+// SinceEver is the due time of a batch that came back and may be claimed at once. It is no moment of the one who brought it back: the clock of
+// another gateway may be a little behind, and its claims must not pass over the batch.
+const SinceEver Time = 1
 
 // Frontier is the last offset that any claim of a group has reached in a partition, with
 // what a claim needs beside it. No row exists until the first claim.

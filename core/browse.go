@@ -125,7 +125,10 @@ func (x *ItemsParams) places(from []stretch) []Item {
 			it := Item{Turn: OwnTurn(off), Attempts: -1}
 			it.Offset = off
 			if b := s.batch; b != nil {
-				it.Attempts, it.Leased, it.Later, it.Until = b.Attempts, b.State == BatchLeased, b.State == BatchWaiting && b.Redraw, b.Until
+				it.Attempts, it.Leased, it.Later = b.Attempts, b.State == BatchLeased, b.State == BatchWaiting && b.Redraw
+				if it.Leased || it.Later {
+					it.Until = b.Until
+				}
 				if b.Turn != 0 {
 					it.Turn, it.TurnAt = b.Turn, b.TurnAt
 				}

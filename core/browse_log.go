@@ -56,7 +56,10 @@ func (v *GroupView) Of(offset int64) (Standing, Time) {
 			if b.State == BatchLeased {
 				return StandingLeased, b.Until
 			}
-			return StandingPending, b.Until
+			if b.Redraw {
+				return StandingPending, b.Until
+			}
+			return StandingPending, 0
 		}
 		if offset > v.frontier.Offset {
 			return StandingSettled, 0

@@ -171,7 +171,7 @@ func (p *pass) cycleAck(pt *part, group string, a *CycleAck, done ackItem) (int,
 		return 0, false, &Error{Code: CodeLeaseLost, Op: "cycle", Item: -1}
 	}
 	if a.Failed {
-		x.State, x.Until, x.Exclusive, x.Redraw, x.Lease, x.dirty = BatchWaiting, ed.now, false, false, uuid.UUID{}, true
+		x.giveBack()
 		ed.tidy()
 		return 0, true, ed.err
 	}

@@ -94,15 +94,9 @@ func (e *edit) joins(c, d *comeback) bool {
 func (e *edit) putWaiting(c comeback) {
 	b := Batch{
 		First: c.pending[0].First, Last: c.pending[len(c.pending)-1].Last, Pending: c.pending, State: BatchWaiting,
-		Attempts: c.attempts, Until: c.due, Turn: c.turn, TurnAt: c.turnAt, Held: c.held,
+		Attempts: c.attempts, Turn: c.turn, TurnAt: c.turnAt, Held: c.held,
 	}
-	if !c.keep {
-		if c.due > e.now {
-			b.Redraw = true
-		} else {
-			b.Turn, b.TurnAt = e.drawTurn()
-		}
-	}
+	e.wait(&b, c.due, c.keep)
 	if b.Redraw && b.Turn == 0 {
 		for i := range e.batches {
 			w := &e.batches[i]
@@ -115,6 +109,23 @@ func (e *edit) putWaiting(c comeback) {
 		}
 	}
 	e.batches[e.put(b)].resting = c.resting
+}
+
+// wait has a batch wait from due on, with the turn that it has or a new one, drawn when it is due.
+func (e *edit) wait(b *Batch, due Time, keep bool) {
+	b.Until, b.Redraw = due, !keep && due > e.now
+	if due > e.now {
+		return
+	}
+	b.Until = SinceEver
+	if !keep {
+		b.Turn, b.TurnAt = e.drawTurn()
+	}
+}
+
+// giveBack has what is left of an exclusive batch wait where it was.
+func (b *editBatch) giveBack() {
+	b.State, b.Until, b.Exclusive, b.Redraw, b.Lease, b.dirty = BatchWaiting, SinceEver, false, false, uuid.UUID{}, true
 }
 
 // comeBack takes offsets out of batch i and has them return. A batch above the frontier keeps
@@ -135,12 +146,8 @@ func (e *edit) comeBackAbove(i int, rs Runs, due Time, attempts int32, keep bool
 	b := e.batches[i].Batch
 	w := b
 	w.Pending, w.Held = rs, e.takeOut(i, rs)
-	w.State, w.Until, w.Attempts, w.Exclusive, w.Lease, w.Protocol = BatchWaiting, due, attempts, false, uuid.UUID{}, 0
-	if !keep {
-		if w.Redraw = due > e.now; !w.Redraw {
-			w.Turn, w.TurnAt = e.drawTurn()
-		}
-	}
+	w.State, w.Attempts, w.Exclusive, w.Lease, w.Protocol = BatchWaiting, attempts, false, uuid.UUID{}, 0
+	e.wait(&w, due, keep)
 	if len(e.batches[i].Pending) == 0 {
 		w.ID = e.batches[i].ID
 		e.batches[i].Batch, e.batches[i].dirty = w, true
@@ -196,11 +203,11 @@ func (e *edit) resolveOne(i int, x expiry) {
 	b := &e.batches[i]
 	switch {
 	case b.State == BatchWaiting:
-		b.Turn, b.TurnAt = e.drawTurn()
-		b.Redraw, b.dirty = false, true
+		e.wait(&b.Batch, b.Until, false)
+		b.dirty = true
 	case b.Exclusive:
 		x.note(&b.Batch, b.Pending.Count())
-		b.State, b.Exclusive, b.Redraw, b.Lease, b.dirty = BatchWaiting, false, false, uuid.UUID{}, true
+		b.giveBack()
 	default:
 		x.note(&b.Batch, b.Pending.Count())
 		if limit := x.limit(&b.Batch); limit > 0 && b.Attempts >= limit {

@@ -207,7 +207,7 @@ func (e *edit) negative(xi int, s int64, status AckStatus, rules ackRules) (dead
 		f.Retries = 0
 	}
 	e.moved = true
-	b.State, b.Until, b.Exclusive, b.Redraw, b.Lease, b.dirty = BatchWaiting, e.now, false, false, uuid.UUID{}, true
+	b.giveBack()
 	return dead
 }
 

@@ -33,7 +33,7 @@ var suites = map[string]func(*testing.T, enginetest.Open){
 	"Deleting": enginetest.Deleting, "Faults": enginetest.Faults, "Deduplication": enginetest.Deduplication,
 	"Meeting": enginetest.Meeting, "Restarting": enginetest.Restarting, "Resting": enginetest.Resting,
 	"Buffering": enginetest.Buffering, "Large": enginetest.Large, "Storm": enginetest.Storm, "Idling": enginetest.Idling,
-	"Between": enginetest.Between, "Knowing": enginetest.Knowing,
+	"Between": enginetest.Between, "Knowing": enginetest.Knowing, "Clocks": enginetest.Clocks,
 }
 
 // TestEngine runs the engine's own suites over PostgreSQL, but for those that are about two engines.
@@ -41,7 +41,7 @@ func TestEngine(t *testing.T) {
 	overEngines(t, func(t *testing.T) core.Store {
 		t.Helper()
 		return harness().Open(t, t.TempDir())
-	}, "Between", "Knowing")
+	}, "Between", "Knowing", "Clocks")
 }
 
 // TestEngines runs them with two engines that take turns, but for those that are about what meets in one pass of one engine, or
