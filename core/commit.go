@@ -19,7 +19,7 @@ func (e *Engine) update(ctx context.Context, ops []*opReq) {
 	plans := e.plan(ctx, now)
 	switch {
 	case len(ops)+len(plans) == 0:
-	case e.calm():
+	case e.calm() && !slices.ContainsFunc(ops, func(op *opReq) bool { return op.pushes }):
 		e.updateInAir(ctx, ops, plans)
 	default:
 		e.settleAir()

@@ -88,7 +88,7 @@ func (e *Engine) cycleOnce(ctx context.Context, x CycleParams) (Cycled, error) {
 	}
 	var out Cycled
 	var lands []landing
-	op := &opReq{entry: pt.entry, also: r.entries(), rows: []RowRequest{req}, bytes: r.bytes}
+	op := &opReq{entry: pt.entry, also: r.entries(), rows: []RowRequest{req}, pushes: len(r.groups) > 0, bytes: r.bytes}
 	op.apply = func(p *pass) (err error) {
 		out = Cycled{}
 		if x.Ack != nil {

@@ -33,6 +33,9 @@ type dedupMark struct {
 type flightRef struct {
 	id          uuid.UUID
 	transaction string
+	// by is the request that pushes it, as its item.
+	by   *pushReq
+	item int
 }
 
 // ready reports whether lookups may trust the table.
@@ -253,6 +256,7 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 	if len(g.part.flight) == 0 {
 		e.flights = append(e.flights, g.part)
 	}
+	g.first = e.known(g.part) + int64(len(g.part.flight)) + 1
 	var kept []Message // set from the first duplicate on
 	var items []int
 	for i := range g.msgs {
@@ -264,9 +268,12 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 			}
 			if found {
 				out := &r.out[g.items[i]]
-				out.Status, out.ID = PushDuplicate, first
+				out.Status, out.ID = PushDuplicate, first.id
 				if r.params.Atomic {
 					return &Error{Code: CodeDuplicate, Op: "push", Item: g.items[i]}
+				}
+				if first.by != nil {
+					r.echoes = append(r.echoes, echo{g.items[i], first.by, first.item})
 				}
 				if kept == nil {
 					kept, items = append(make([]Message, 0, len(g.msgs)), g.msgs[:i]...), append(make([]int, 0, len(g.items)), g.items[:i]...)
@@ -274,7 +281,7 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 				continue
 			}
 		}
-		g.part.flight = append(g.part.flight, flightRef{m.ID, m.TransactionID})
+		g.part.flight = append(g.part.flight, flightRef{m.ID, m.TransactionID, r, g.items[i]})
 		if m.Hash != 0 {
 			off := e.known(g.part) + int64(len(g.part.flight))
 			e.insert(ctx, g.part, m.Hash, off)
@@ -294,6 +301,7 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 
 // undoDedup takes back what a request entered for a commit that does not take place.
 func (e *Engine) undoDedup(r *pushReq) {
+	r.echoes = nil
 	for i := len(r.groups) - 1; i >= 0; i-- {
 		g := &r.groups[i]
 		g.undoTheirs(r)
@@ -341,6 +349,7 @@ func (g *pushGroup) owns(id uuid.UUID) bool {
 // landed forgets what was in flight after the commit.
 func (e *Engine) landed() {
 	for _, p := range e.flights {
+		clear(p.flight) // it holds requests
 		p.flight = p.flight[:0]
 	}
 	e.flights = e.flights[:0]

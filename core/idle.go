@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -261,9 +262,15 @@ func (e *Engine) failOrAgain(r *pushReq, err error) {
 	r.fail(err)
 }
 
-// displaced reports whether a request failed because a partition of its pushes was removed, or options changed, under it, so that it is to be made
-// again.
+// errForgotten refuses a request whose partition's transaction ids were forgotten after they were loaded, since a lost answer put them in doubt.
+var errForgotten = errors.New("the transaction ids of the partition have to be loaded again")
+
+// displaced reports whether a request failed because a partition of its pushes was removed, its transaction ids were forgotten, or options changed, under
+// it, so that it is to be made again.
 func (e *Engine) displaced(ctx context.Context, r *pushReq, err error) bool {
+	if errors.Is(err, errForgotten) {
+		return true
+	}
 	if !refusedByPlace(err) {
 		return false
 	}
@@ -271,7 +278,8 @@ func (e *Engine) displaced(ctx context.Context, r *pushReq, err error) bool {
 	return r.placed("push") != nil
 }
 
-// repushLost sends those messages of a push again that met a removed partition, while others were stored; it reports whether there were any.
+// repushLost sends those messages of a push again that met a removed partition, while others were stored, and those that repeat one that was not
+// stored in the end; it reports whether there were any.
 func (e *Engine) repushLost(ctx context.Context, r *pushReq) bool {
 	if e.shared {
 		_ = e.follow(ctx) // where it fails they are refused
@@ -281,12 +289,10 @@ func (e *Engine) repushLost(ctx context.Context, r *pushReq) bool {
 			_ = e.readParts(ctx, g.entry) // its removal was not heard of: the answer to it was lost
 		}
 	}
-	if r.nowhere() {
+	if r.lost && r.nowhere() {
 		return false
 	}
-	var lost []int
-	p := r.params
-	p.Items = nil
+	lost := slices.Clone(r.unheard)
 	for i := range r.groups {
 		g := &r.groups[i]
 		if !g.part.gone.Load() || g.entry.gone.Load() {
@@ -294,12 +300,18 @@ func (e *Engine) repushLost(ctx context.Context, r *pushReq) bool {
 		}
 		for _, n := range g.items {
 			if r.out[n].Status == PushFailed {
-				lost, p.Items = append(lost, n), append(p.Items, r.params.Items[n])
+				lost = append(lost, n)
 			}
 		}
 	}
 	if len(lost) == 0 {
 		return false
+	}
+	slices.Sort(lost)
+	p := r.params
+	p.Items = nil
+	for _, n := range lost {
+		p.Items = append(p.Items, r.params.Items[n])
 	}
 	e.countPushed(r)
 	go func() {

@@ -51,6 +51,8 @@ type opReq struct {
 	done  chan struct{}
 	// finish, where set, answers the op in the dispatcher in place of done.
 	finish func(error)
+	// pushes tells that the op pushes, so that it has to know what became of all pushes before it.
+	pushes bool
 	bytes  int
 	// commit is the id of the commit that the op was in, set before it is answered.
 	commit uuid.UUID

@@ -61,21 +61,28 @@ type piece struct {
 // partition is locked, so what it says of duplicates holds.
 func (e *Engine) moved(ctx context.Context, pieces []piece, log LogState, newer []SegmentHeader, indexes []int) ([]NewSegment, error) {
 	theirs := map[string]uuid.UUID{}
+	part := pieces[indexes[0]].g.part
+	since := e.clock.Now().Add(-part.entry.q().Options.DedupWindow())
 	for i := range newer {
+		if newer[i].AppendedAt <= since {
+			continue // the engine looks again only when it pushes there, so theirs may be old
+		}
 		for j := range newer[i].Messages {
 			if h := &newer[i].Messages[j]; h.TransactionID != "" {
 				theirs[h.TransactionID] = h.ID
 			}
 		}
 	}
-	e.takeIn(ctx, pieces[indexes[0]].g.part, newer, log.Head)
+	e.takeIn(ctx, part, newer, log.Head)
 	out := make([]NewSegment, len(indexes))
 	var group *pushGroup
 	var left []NewSegment
 	for n, i := range indexes {
 		if pieces[i].g != group {
 			group = pieces[i].g
-			group.dropTheirs(pieces[i].r, theirs)
+			if !group.dropTheirs(pieces[i].r, theirs) {
+				return nil, errTheirs // the table has theirs now, so this push fails by it
+			}
 			left = nil
 			if len(group.msgs) > 0 {
 				left = group.cut()
@@ -95,8 +102,9 @@ func (e *Engine) moved(ctx context.Context, pieces []piece, log LogState, newer 
 }
 
 // dropTheirs takes out the messages whose transaction ids others have pushed meanwhile. It may be called again, about the messages
-// as they were before. The entries that were made for offsets which others have now are dropped.
-func (g *pushGroup) dropTheirs(r *pushReq, theirs map[string]uuid.UUID) {
+// as they were before. The entries that were made for offsets which others have now are dropped. It returns false for an atomic push that repeats
+// one of theirs: others of the commit may repeat that push in turn, or count on the offsets that it would have.
+func (g *pushGroup) dropTheirs(r *pushReq, theirs map[string]uuid.UUID) bool {
 	for _, m := range g.marks {
 		g.part.dedup.drop(m.hash, m.offset)
 	}
@@ -111,19 +119,18 @@ func (g *pushGroup) dropTheirs(r *pushReq, theirs map[string]uuid.UUID) {
 			kept, items = append(kept, g.msgs[i]), append(items, g.items[i])
 			continue
 		}
+		if r.params.Atomic {
+			return false
+		}
 		out := &r.out[g.items[i]]
 		out.Status, out.ID = PushDuplicate, first
-		if r.params.Atomic {
-			out.Status, out.Err = PushFailed, &Error{Code: CodeDuplicate, Op: "push", Item: g.items[i]}
-			kept, items = nil, nil // its whole request is left out with it
-			break
-		}
 	}
 	g.mine, g.mineItems = g.msgs, g.items
 	g.msgs, g.items = kept, items
 	if len(kept) > 0 {
 		g.encode()
 	}
+	return true
 }
 
 // catchUp takes in what others appended to a partition before a pass looks for a transaction id there, and returns the head that is

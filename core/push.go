@@ -17,8 +17,11 @@ type pushReq struct {
 	delayed bool
 	// lost tells that some of it was for a partition that is gone.
 	lost bool
-	err  error
-	done chan struct{}
+	// echoes are its duplicates of what goes into the same commit, and unheard the items of those whose first was not stored.
+	echoes  []echo
+	unheard []int
+	err     error
+	done    chan struct{}
 }
 
 // pushGroup are the messages of a request for one partition and due time.
@@ -33,8 +36,11 @@ type pushGroup struct {
 	// all and allItems are msgs and items as they were before duplicates were dropped, nil when none was.
 	all      []Message
 	allItems []int
-	// marks are the table entries that the group made before its commit.
-	marks []dedupMark
+	// marks are the table entries that the group made before its commit, first the offset that its first message would get, and placed how many of its
+	// messages have theirs.
+	marks  []dedupMark
+	first  int64
+	placed int
 	// mine and mineItems are msgs and items as they were before others were found to have pushed some; nil when nobody has. late tells that
 	// the table learns of the messages when they have their offsets.
 	mine      []Message

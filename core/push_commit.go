@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/google/uuid"
@@ -220,9 +221,9 @@ type appending struct {
 
 // finishAppending answers the pushes for which an Append was made.
 func (e *Engine) finishAppending(ctx context.Context, a *appending, placed []Placed, err error) {
-	if e.shared && CodeOf(err) == CodeConflict && e.follow(ctx) == nil && e.others.catalog != a.params.Catalog {
+	if errors.Is(err, errTheirs) || e.shared && CodeOf(err) == CodeConflict && e.follow(ctx) == nil && e.others.catalog != a.params.Catalog {
 		e.takeBack(a.reqs)
-		e.commitPushes(ctx, a.reqs) // another gateway changed queues, so what was decided by their options is decided again
+		e.commitPushes(ctx, a.reqs) // another gateway changed queues, so what was decided by their options is decided again; or it pushed the same
 		return
 	}
 	if CodeOf(err) == CodeUnknown {
@@ -241,7 +242,10 @@ func (e *Engine) finishAppending(ctx context.Context, a *appending, placed []Pla
 		e.placed(ctx, &a.pieces[i], &a.given[i], &placed[i])
 	}
 	for _, r := range a.reqs {
-		if r.lost && e.repushLost(ctx, r) {
+		r.heard()
+	}
+	for _, r := range a.reqs {
+		if (r.lost || len(r.unheard) > 0) && e.repushLost(ctx, r) {
 			continue
 		}
 		if r.lost && r.nowhere() {
@@ -260,6 +264,10 @@ func (r *pushReq) nowhere() bool {
 // placed brings memory up to date with one segment of a commit.
 func (e *Engine) placed(ctx context.Context, from *piece, seg *NewSegment, pl *Placed) {
 	r, g := from.r, from.g
+	if len(g.marks) > 0 && pl.First != g.first+int64(g.placed) {
+		g.replaced() // others of the commit were left out, or it was
+	}
+	g.placed += seg.Count
 	switch {
 	case pl.Gone:
 		e.others.overdue.Store(e.shared) // its queue was deleted elsewhere

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 )
@@ -28,7 +29,7 @@ func (e *Engine) PushRecords(ctx context.Context, x PushParams, records []Record
 		return Deposited{}, err
 	}
 	var lands []landing
-	op := &opReq{bytes: r.bytes}
+	op := &opReq{pushes: true, bytes: r.bytes}
 	op.apply = func(p *pass) (err error) {
 		if lands, err = p.pushAll(r, false); err != nil {
 			p.forgetFresh(r)
@@ -39,6 +40,9 @@ func (e *Engine) PushRecords(ctx context.Context, x PushParams, records []Record
 	}
 	op.after = func(p *pass) { e.land(ctx, p, lands) }
 	if err := e.submit(op); err != nil {
+		if errors.Is(err, errForgotten) {
+			return e.PushRecords(ctx, x, records)
+		}
 		return Deposited{Commit: op.commit}, err
 	}
 	e.countPushed(r)

@@ -46,7 +46,7 @@ func (e *Engine) transactOnce(ctx context.Context, x TransactParams) (Transacted
 			return Transacted{}, &Error{Code: CodeNoConsumer, Op: "transact", Item: i}
 		}
 	}
-	op := &opReq{bytes: r.bytes, also: r.entries()}
+	op := &opReq{pushes: len(r.groups) > 0, bytes: r.bytes, also: r.entries()}
 	for _, g := range groups {
 		op.also = append(op.also, g.part.entry)
 		req := RowRequest{Key: RowKey{g.part.Key, g.group}, Must: true, Lease: g.lease, All: g.lease == (uuid.UUID{})}
@@ -141,6 +141,9 @@ func (p *pass) pushAll(r *pushReq, refuse bool) ([]landing, error) {
 		know := int64(-1)
 		if g.hasTransactions() {
 			var err error
+			if !g.part.dedup.ready() {
+				return nil, errForgotten
+			}
 			if know, err = p.catchUp(g.part); err != nil {
 				return nil, err
 			}
@@ -166,7 +169,7 @@ func (p *pass) pushAll(r *pushReq, refuse bool) ([]landing, error) {
 				case found && refuse:
 					return nil, &Error{Code: CodeDuplicate, Op: "transact", Item: g.items[j]}
 				case found:
-					out.Status, out.ID = PushDuplicate, first
+					out.Status, out.ID = PushDuplicate, first.id
 					continue
 				}
 				p.fresh[k] = m.ID

@@ -16,12 +16,13 @@ func (e *Engine) storedHeader(ctx context.Context) headerAt {
 	}
 }
 
-// seen looks for an earlier message with the same transaction id inside the window.
-func (e *Engine) seen(p *part, m *Message, since Time, header headerAt) (first uuid.UUID, found bool, err error) {
+// seen looks for an earlier message with the same transaction id inside the window. It names a request when that message goes into the commit being
+// built.
+func (e *Engine) seen(p *part, m *Message, since Time, header headerAt) (first flightRef, found bool, err error) {
 	p.dedup.each(m.Hash, func(off int64) bool {
 		if n := off - e.known(p); n > 0 {
 			if n <= int64(len(p.flight)) && p.flight[n-1].transaction == m.TransactionID {
-				first, found = p.flight[n-1].id, true
+				first, found = p.flight[n-1], true
 			}
 			return !found
 		}
@@ -31,7 +32,7 @@ func (e *Engine) seen(p *part, m *Message, since Time, header headerAt) (first u
 		}
 		if len(segs) == 1 && segs[0].AppendedAt > since {
 			if h := &segs[0].Messages[off-segs[0].First]; h.TransactionID == m.TransactionID {
-				first, found = h.ID, true
+				first, found = flightRef{id: h.ID}, true
 			}
 		}
 		return !found

@@ -28,6 +28,8 @@ func Faults(t *testing.T, open Open) {
 		"a delayed push that is not stored":        faultDelayed,
 		"a commit whose outcome is not known":      faultUnknown,
 		"a refused transaction and its ids":        faultRefused,
+		"an atomic push into a queue that is gone": faultAtomicGone,
+		"ids forgotten under a transaction":        faultForgotten,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h *hooked
@@ -57,21 +59,36 @@ type pushResult struct {
 // together sends pushes that meet in one commit, in order.
 func (r *rig) together(pushes ...[]core.PushItem) []pushResult {
 	r.t.Helper()
-	require.NoError(r.t, r.Pause(context.Background(), "q", true))
-	done := make([]chan pushResult, len(pushes))
+	params := make([]core.PushParams, len(pushes))
 	for i, items := range pushes {
+		params[i] = core.PushParams{Protocol: core.ProtocolQueen, Items: items}
+	}
+	return togetherAt(r, r.engines, params...)
+}
+
+// togetherAt is together at one engine of several, or at the only one.
+func togetherAt(r *rig, at interface {
+	Push(ctx context.Context, p core.PushParams) ([]core.Pushed, error)
+	Pause(ctx context.Context, queue string, on bool) error
+	QueueStats(ctx context.Context, queue, group string) (core.QueueStats, error)
+}, pushes ...core.PushParams,
+) []pushResult {
+	r.t.Helper()
+	require.NoError(r.t, at.Pause(context.Background(), "q", true))
+	done := make([]chan pushResult, len(pushes))
+	for i := range pushes {
 		done[i] = make(chan pushResult, 1)
 		go func() {
-			out, err := r.Push(context.Background(), core.PushParams{Protocol: core.ProtocolQueen, Items: items})
+			out, err := at.Push(context.Background(), pushes[i])
 			done[i] <- pushResult{out, err}
 		}()
 		r.eventually(func() bool {
-			s, err := r.QueueStats(context.Background(), "q", "")
+			s, err := at.QueueStats(context.Background(), "q", "")
 			require.NoError(r.t, err)
 			return s.PushesWaiting == i+1
 		}, "the push does not wait")
 	}
-	require.NoError(r.t, r.Pause(context.Background(), "q", false))
+	require.NoError(r.t, at.Pause(context.Background(), "q", false))
 	results := make([]pushResult, len(pushes))
 	for i := range done {
 		select {

@@ -33,6 +33,12 @@ func Between(t *testing.T, open Open) {
 		"options changed elsewhere hold at once":                shareConfigured,
 		"single messages from both, never leased twice":         shareClaimed,
 	})
+	cases(t, meddle(open), map[string]func(*rig){
+		"duplicates of what turns out to be a duplicate":    echoDuplicate,
+		"duplicates of a push that fails by what is theirs": echoAtomic,
+		"an id of theirs that has left the window":          echoOld,
+		"a cycle and a push on its way":                     echoCycle,
+	})
 }
 
 // engine returns one of the two engines.
