@@ -23,15 +23,11 @@ const useDefault = -1
 // ack answers POST /queues/{queue}/messages/ack: all acknowledgements take effect
 // first, then all retries. Every lease id stands for itself.
 func (s *server) ack(c *gin.Context) *apiError {
-	b, bad := s.body(c, codeBodyInvalid)
+	b, q, bad := s.bodyAndQueue(c)
 	if bad != nil {
 		return bad
 	}
 	defer release(c, b)
-	q, err := s.queue(c)
-	if err != nil {
-		return fromMessages(err)
-	}
 	in, bad := decodeAck(b.Bytes, &s.o)
 	if bad != nil {
 		return bad

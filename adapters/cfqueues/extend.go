@@ -18,15 +18,11 @@ type extendObject struct {
 // extend answers POST /queues/{queue}/messages/extend: the messages stay leased for the
 // given time from now, under the lease ids that they have. Attempts do not change.
 func (s *server) extend(c *gin.Context) *apiError {
-	b, bad := s.body(c, codeBodyInvalid)
+	b, q, bad := s.bodyAndQueue(c)
 	if bad != nil {
 		return bad
 	}
 	defer release(c, b)
-	q, err := s.queue(c)
-	if err != nil {
-		return fromMessages(err)
-	}
 	in, bad := decodeExtend(b.Bytes, &s.o)
 	if bad != nil {
 		return bad

@@ -24,15 +24,11 @@ func (s *server) preview(c *gin.Context) *apiError { return s.look(c, false) }
 
 // look shows messages under references.
 func (s *server) look(c *gin.Context, ref bool) *apiError {
-	b, bad := s.body(c, codeBodyInvalid)
+	b, q, bad := s.bodyAndQueue(c)
 	if bad != nil {
 		return bad
 	}
 	defer release(c, b)
-	q, err := s.queue(c)
-	if err != nil {
-		return fromMessages(err)
-	}
 	in, bad := decodePeek(b.Bytes, &s.o)
 	if bad != nil {
 		return bad
@@ -126,15 +122,11 @@ const encodingPlain = "plain"
 // references of a peek, at once and whoever holds them. A message that is gone already
 // is no fault.
 func (s *server) purgeMessages(c *gin.Context) *apiError {
-	b, bad := s.body(c, codeBodyInvalid)
+	b, q, bad := s.bodyAndQueue(c)
 	if bad != nil {
 		return bad
 	}
 	defer release(c, b)
-	q, err := s.queue(c)
-	if err != nil {
-		return fromMessages(err)
-	}
 	refs, bad := decodeRefs(b.Bytes)
 	if bad != nil {
 		return bad
@@ -165,15 +157,11 @@ type refsObject struct {
 // ackPreview answers POST /queues/{queue}/messages/preview/ack: acks deletes what a
 // preview showed. Lease ids of a pull are taken too, and only those can be retried.
 func (s *server) ackPreview(c *gin.Context) *apiError {
-	b, bad := s.body(c, codeBodyInvalid)
+	b, q, bad := s.bodyAndQueue(c)
 	if bad != nil {
 		return bad
 	}
 	defer release(c, b)
-	q, err := s.queue(c)
-	if err != nil {
-		return fromMessages(err)
-	}
 	in, bad := decodeAck(b.Bytes, &s.o)
 	if bad != nil {
 		return bad

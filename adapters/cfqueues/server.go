@@ -96,6 +96,20 @@ func (s *server) body(c *gin.Context, tooLarge int) (*httpapi.Body, *apiError) {
 	return b, nil
 }
 
+// bodyAndQueue reads the body of a route about messages and the queue that it names. The body has to be released.
+func (s *server) bodyAndQueue(c *gin.Context) (*httpapi.Body, core.Queue, *apiError) {
+	b, bad := s.body(c, codeBodyInvalid)
+	if bad != nil {
+		return nil, core.Queue{}, bad
+	}
+	q, err := s.queue(c)
+	if err != nil {
+		release(c, b)
+		return nil, core.Queue{}, fromMessages(err)
+	}
+	return b, q, nil
+}
+
 // release gives a body's memory back, unless the client left: then a call of the
 // engine may have returned while it was still using the bytes.
 func release(c *gin.Context, b *httpapi.Body) {
