@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -91,6 +92,12 @@ func (c *conn) next() bool {
 // fill waits for a request's first bytes.
 func (c *conn) fill() bool {
 	c.r = 0
+	if c.begun.Load() > 0 {
+		// Whoever has just been answered needs a moment to ask again. Others are
+		// answered meanwhile, and the read then finds the request there instead of
+		// nothing, which would cost it twice and a turn of the poller.
+		runtime.Gosched()
+	}
 	if !c.srv.closing.Load() {
 		c.w, _ = c.nc.Read(c.buf)
 		if c.w > 0 && c.state.CompareAndSwap(idle, busy) {
