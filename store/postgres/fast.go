@@ -39,15 +39,13 @@ const guardedRows = `WITH w AS (UPDATE frontiers f SET moved = x.moved, "offset"
 	AND (SELECT version FROM catalog) = $18 THEN $19::uuid END, $20::uuid, $21::bytea RETURNING pg_current_xact_id()::text::bigint`
 
 // guardedLogs appends to logs on the heads that are remembered.
-const guardedLogs = `WITH l AS (UPDATE partition_logs l SET head = x.head, head_at = x.head_at, head_messages = x.hm, head_bytes = x.hb, head_created = x.hc
-	FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+const guardedLogs = `WITH s AS (` + insertSegments + `),
+	l AS (UPDATE partition_logs l SET head = x.head, head_at = x.head_at, head_messages = x.hm, head_bytes = x.hb, head_created = x.hc
+	FROM unnest($13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[])
 	AS x(partition, known, head, head_at, hm, hb, hc) CROSS JOIN LATERAL
-	(SELECT ctid FROM partition_logs y WHERE y.partition = x.partition AND y.head = x.known OFFSET 0) AS y(place) WHERE l.ctid = y.place RETURNING 1),
-	s AS (INSERT INTO segments (partition, first, count, appended_at, expires, before_messages, before_bytes, before_created, header, body)
-	SELECT * FROM unnest($8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
-	$15::bigint[], $16::bytea[], $17::bytea[]))
-	INSERT INTO commits (id, gateway, logs) SELECT CASE WHEN (SELECT count(*) FROM l) = cardinality($1::bigint[])
-	AND ($18::bigint IS NULL OR (SELECT version FROM catalog) = $18) THEN $19::uuid END, $20::uuid, $1::bigint[]`
+	(SELECT ctid FROM partition_logs y WHERE y.partition = x.partition AND y.head = x.known OFFSET 0) AS y(place) WHERE l.ctid = y.place RETURNING 1)
+	INSERT INTO commits (id, gateway, logs) SELECT CASE WHEN (SELECT count(*) FROM l) = cardinality($13::bigint[])
+	AND ($20::bigint IS NULL OR (SELECT version FROM catalog) = $20) THEN $21::uuid END, $22::uuid, $13::bigint[]`
 
 // refusedBy reports whether an error is how the database says that something is not as it was remembered.
 func refusedBy(err error) bool {
@@ -253,7 +251,7 @@ func (s *Store) appendRecalled(ctx context.Context, p *core.AppendParams) ([]cor
 	if p.CheckCatalog {
 		catalog = &p.Catalog
 	}
-	args := append(c.args(segmentArgs(plan)...), catalog, id(p.Commit), id(s.gateway))
+	args := append(append(segmentArgs(plan), c.args()...), catalog, id(p.Commit), id(s.gateway))
 	err := s.commitRecalled(ctx, "append", p.Commit, history, func(ctx context.Context, conn *pgxpool.Conn) error {
 		_, err := conn.Exec(ctx, guardedLogs, args...)
 		return err

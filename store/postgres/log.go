@@ -163,9 +163,7 @@ func queueAppend(b *pgx.Batch, plan *placing.Plan) {
 				offsets = append(offsets, r.First+int64(src.Index))
 			}
 		}
-		b.Queue(`INSERT INTO segments (partition, first, count, appended_at, expires, before_messages, before_bytes, before_created, header, body)
-			SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-			$8::bigint[], $9::bytea[], $10::bytea[])`, segmentArgs(plan)...)
+		b.Queue(insertSegments, segmentArgs(plan)...)
 		if len(sources) > 0 {
 			// The last one wins where a source id comes twice in one commit.
 			b.Queue(`INSERT INTO sources (partition, source_id, "offset") SELECT DISTINCT ON (p, s) p, s, o
@@ -178,17 +176,23 @@ func queueAppend(b *pgx.Batch, plan *placing.Plan) {
 	}
 }
 
-// segmentArgs returns the rows of segments as arrays for unnest.
+// insertSegments writes segments. Their headers and bodies come as one value: an array of them would be copied twice more by the server.
+const insertSegments = `INSERT INTO segments (partition, first, count, appended_at, expires, before_messages, before_bytes, before_created, header, body)
+	SELECT partition, first, count, appended_at, expires, bm, bb, bc, substring($12::bytea, at::int, header::int), substring($12, (at + header)::int, body::int)
+	FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+	$9::bigint[], $10::bigint[], $11::bigint[]) AS x(partition, first, count, appended_at, expires, bm, bb, bc, at, header, body)`
+
+// segmentArgs returns the arguments of insertSegments.
 func segmentArgs(plan *placing.Plan) []any {
-	n := len(plan.Rows)
-	c := newColumns(n, 8)
-	headers, bodies := make([][]byte, n), make([][]byte, n)
+	c := newColumns(len(plan.Rows), 11)
+	bytes := make([]byte, 0, plan.Bytes)
 	for i, r := range plan.Rows {
 		g := &r.Segment
-		c.set(i, int64(g.Partition), r.First, int64(g.Count), int64(r.At), int64(g.Expires), r.Before.Messages, r.Before.Bytes, r.Before.Created)
-		headers[i], bodies[i] = g.Header, g.Body
+		c.set(i, int64(g.Partition), r.First, int64(g.Count), int64(r.At), int64(g.Expires), r.Before.Messages, r.Before.Bytes, r.Before.Created,
+			int64(len(bytes)+1), int64(len(g.Header)), int64(len(g.Body)))
+		bytes = append(append(bytes, g.Header...), g.Body...)
 	}
-	return c.args(headers, bodies)
+	return c.args(bytes)
 }
 
 // updateLogs writes logs, which are locked.
