@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 )
@@ -206,7 +207,7 @@ func (e *Engine) installTable(p *part, from, to int64, marks []dedupMark, err er
 }
 
 // dedup drops what was pushed before from a request. It returns false when the request is answered already, or comes
-// back once a table is loaded.
+// back once a table is loaded or the commit being built has ended.
 func (e *Engine) dedup(ctx context.Context, r *pushReq) bool {
 	if r.delayed {
 		return true // its offsets are drawn later; only Queen's pushes carry transaction ids and they are never delayed
@@ -224,7 +225,11 @@ func (e *Engine) dedup(ctx context.Context, r *pushReq) bool {
 		}
 		if err := e.dedupGroup(ctx, r, g); err != nil {
 			e.undoDedup(r)
-			r.fail(err)
+			if errors.Is(err, errInFlight) {
+				e.later = append(e.later, r)
+			} else {
+				r.fail(err)
+			}
 			return false
 		}
 	}
@@ -267,11 +272,14 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 				return err
 			}
 			if found {
-				out := &r.out[g.items[i]]
-				out.Status, out.ID = PushDuplicate, first.id
 				if r.params.Atomic {
+					if first.by != nil && first.by != r {
+						return errInFlight
+					}
 					return &Error{Code: CodeDuplicate, Op: "push", Item: g.items[i]}
 				}
+				out := &r.out[g.items[i]]
+				out.Status, out.ID = PushDuplicate, first.id
 				if first.by != nil {
 					r.echoes = append(r.echoes, echo{g.items[i], first.by, first.item})
 				}

@@ -9,6 +9,18 @@ import "errors"
 // would be stored is decided again.
 var errTheirs = errors.New("an atomic push repeats what others pushed")
 
+// errInFlight ends the deduplication of an atomic push that repeats a message of the commit being built: whether it is refused for it will be known when
+// that commit has ended.
+var errInFlight = errors.New("an atomic push repeats what is not stored yet")
+
+// pushLater has those pushes come again.
+func (e *Engine) pushLater() {
+	for _, r := range e.later {
+		e.enqueuePush(r)
+	}
+	e.later = nil
+}
+
 // echo is a message that repeats one of a request of the same commit.
 type echo struct {
 	item   int

@@ -121,10 +121,12 @@ type Engine struct {
 	notBefore  Time
 	dedupCount int
 	flights    []*part
-	extraOps   []*opReq
-	timer      func() bool
-	timerAt    Time
-	again      bool
+	// later are pushes that wait for the commit being built.
+	later    []*pushReq
+	extraOps []*opReq
+	timer    func() bool
+	timerAt  Time
+	again    bool
 	// agedUpto is how far the sweep for old stream state has come.
 	agedUpto string
 	// doubted are queues that a commit whose answer is lost may have changed.

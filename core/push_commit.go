@@ -221,6 +221,7 @@ type appending struct {
 
 // finishAppending answers the pushes for which an Append was made.
 func (e *Engine) finishAppending(ctx context.Context, a *appending, placed []Placed, err error) {
+	defer e.pushLater()
 	if errors.Is(err, errTheirs) || e.shared && CodeOf(err) == CodeConflict && e.follow(ctx) == nil && e.others.catalog != a.params.Catalog {
 		e.takeBack(a.reqs)
 		e.commitPushes(ctx, a.reqs) // another gateway changed queues, so what was decided by their options is decided again; or it pushed the same

@@ -237,6 +237,22 @@ func faultAtomicGone(r *rig, h *hooked) {
 	require.Equal(r.t, "dddd", r.statuses("a", "b", "c", "d"), "the ids are remembered")
 }
 
+// faultAtomicEcho has an atomic push repeat one that meets it and cannot be stored, another one that can, and itself.
+func faultAtomicEcho(r *rig, h *hooked) {
+	r.queue("q", core.ProtocolQueen)
+	h.set(func(h *hooked) { h.onAppend = bad(core.CodeInvalid, "poison") })
+	poison := core.PushParams{Protocol: core.ProtocolQueen, Items: append(named("x", "poison"), named("a", "poison")...)}
+	got := togetherAt(r, r.engines, poison, queenPush(true, "a", "b"), queenPush(false, "c"), queenPush(true, "c"), queenPush(true, "d", "d"))
+	require.Equal(r.t, core.CodeInvalid, core.CodeOf(got[0].err))
+	r.requireStored(got[1], got[2])
+	require.Equal(r.t, core.PushQueued, got[1].out[0].Status, "the first was not stored, so this one is no duplicate")
+	for _, n := range []int{3, 4} {
+		require.Equal(r.t, core.CodeDuplicate, core.CodeOf(got[n].err))
+	}
+	require.Equal(r.t, 1, core.ItemOf(got[4].err))
+	require.Equal(r.t, "ddd+", r.statuses("a", "b", "c", "d"))
+}
+
 // faultForgotten has a step of a stream processor wait while an answer about its queue is lost, and with it what is known of the transaction ids.
 func faultForgotten(r *rig, h *hooked) {
 	require.Equal(r.t, "++", r.statuses("a", "b"))

@@ -16,20 +16,21 @@ import (
 // Faults checks what requests see of a store that fails, and that nothing half done stays.
 func Faults(t *testing.T, open Open) {
 	for name, run := range map[string]func(*rig, *hooked){
-		"one push that cannot be stored":           faultOnePush,
-		"a duplicate of a push that is not stored": faultDuplicate,
-		"pushes to a store that is away":           faultPushAway,
-		"one settlement that cannot be stored":     faultOneSettlement,
-		"settlements at a store that is away":      faultSettleAway,
-		"claims at a store that is away":           faultClaimAway,
-		"one claim that cannot be stored":          faultOneClaim,
-		"sweeps at a store that is away":           faultSweep,
-		"a read of transaction ids that fails":     faultHeaders,
-		"a delayed push that is not stored":        faultDelayed,
-		"a commit whose outcome is not known":      faultUnknown,
-		"a refused transaction and its ids":        faultRefused,
-		"an atomic push into a queue that is gone": faultAtomicGone,
-		"ids forgotten under a transaction":        faultForgotten,
+		"one push that cannot be stored":            faultOnePush,
+		"a duplicate of a push that is not stored":  faultDuplicate,
+		"pushes to a store that is away":            faultPushAway,
+		"one settlement that cannot be stored":      faultOneSettlement,
+		"settlements at a store that is away":       faultSettleAway,
+		"claims at a store that is away":            faultClaimAway,
+		"one claim that cannot be stored":           faultOneClaim,
+		"sweeps at a store that is away":            faultSweep,
+		"a read of transaction ids that fails":      faultHeaders,
+		"a delayed push that is not stored":         faultDelayed,
+		"a commit whose outcome is not known":       faultUnknown,
+		"a refused transaction and its ids":         faultRefused,
+		"an atomic push into a queue that is gone":  faultAtomicGone,
+		"ids forgotten under a transaction":         faultForgotten,
+		"an atomic duplicate of what is not stored": faultAtomicEcho,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h *hooked
