@@ -12,7 +12,7 @@ import (
 )
 
 // appendFor has clients append segments to the partitions in rotation, encoded before, as the engine does it: what comes in during one
-// commit goes into the next, which waits a moment for the clients that were just answered.
+// commit goes into the next.
 func (l *local) appendFor(ctx context.Context, parts []core.Partition, load load, payload int, length time.Duration) (float64, error) {
 	body := jsonText(payload)
 	var segment core.NewSegment
@@ -50,51 +50,23 @@ type appended struct {
 	done    chan error
 }
 
-// fillLimit is how long a commit waits for the clients that were answered, as the engine's.
-const fillLimit = time.Millisecond
-
 func (a *appender) run() {
-	answered := 0
 	for first := range a.work {
-		batch := a.fill(first, answered)
-		a.commit(batch)
-		answered = len(batch)
-	}
-}
-
-// fill takes what there is, and waits a moment for nine tenths of those in circulation.
-func (a *appender) fill(first appended, answered int) []appended {
-	batch := []appended{first}
-	for more := len(a.work); more > 0; more-- {
-		batch = append(batch, <-a.work)
-	}
-	limit := time.NewTimer(fillLimit)
-	defer limit.Stop()
-	for want := (answered + len(batch)) * 9 / 10; len(batch) < want; {
-		select {
-		case one, more := <-a.work:
-			if !more {
-				return batch
+		batch := []appended{first}
+		for more := len(a.work); more > 0; more-- {
+			batch = append(batch, <-a.work)
+		}
+		segments := make([]core.NewSegment, len(batch))
+		for i := range batch {
+			segments[i] = batch[i].segment
+		}
+		placed, err := a.l.store.Append(a.ctx, core.AppendParams{Commit: uuid.New(), Now: a.l.engine.Now(), Segments: segments})
+		for i := range batch {
+			if err == nil && placed[i].First == 0 {
+				err = errors.New("a segment was left out")
 			}
-			batch = append(batch, one)
-		case <-limit.C:
-			return batch
+			batch[i].done <- err
 		}
-	}
-	return batch
-}
-
-func (a *appender) commit(batch []appended) {
-	segments := make([]core.NewSegment, len(batch))
-	for i := range batch {
-		segments[i] = batch[i].segment
-	}
-	placed, err := a.l.store.Append(a.ctx, core.AppendParams{Commit: uuid.New(), Now: a.l.engine.Now(), Segments: segments})
-	for i := range batch {
-		if err == nil && placed[i].First == 0 {
-			err = errors.New("a segment was left out")
-		}
-		batch[i].done <- err
 	}
 }
 
