@@ -51,8 +51,6 @@ type part struct {
 	// flight are messages of the commit being built, from log.Head+1 on; incoming counts those spread to it.
 	flight   []flightRef
 	incoming int64
-	// passed is up to where all groups had settled it when retention looked.
-	passed passed
 }
 
 func (en *entry) partition(name string) *part {

@@ -1,9 +1,6 @@
 package core
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
 // reads are the messages that were settled within their claim and are still on their way to the client that claimed them: retention, which
 // may take what is settled at once, leaves them alone until then.
@@ -61,21 +58,4 @@ func (r *reads) below(p PartitionKey, floor int64) int64 {
 		floor = min(floor, first-1)
 	}
 	return floor
-}
-
-// readFor is how long what another gateway's claim has settled is left to be read there: reads are known where they happen only.
-const readFor = 2 * time.Second
-
-// passed is up to where all groups had settled a partition at the looks of retention: at the last one, and readFor or longer before it.
-type passed struct {
-	offset, earlier int64
-	at              Time
-}
-
-// before returns the highest offset up to floor that was settled readFor ago.
-func (x *passed) before(floor int64, now Time) int64 {
-	if now >= x.at.Add(readFor) {
-		x.earlier, x.offset, x.at = x.offset, floor, now
-	}
-	return min(floor, x.earlier)
 }

@@ -43,12 +43,8 @@ func (e *Engine) retain(ctx context.Context, now Time) {
 			continue
 		}
 		en.retained = seen
-		more, err := e.retainQueue(ctx, en, now)
-		if err != nil {
+		if err := e.retainQueue(ctx, en, now); err != nil {
 			e.log.ErrorContext(ctx, "settled segments cannot be deleted", "queue", en.q().Name, "error", err)
-		}
-		if more {
-			en.retained = seen - 1 // to look again, even if nothing changes
 		}
 	}
 }
@@ -59,20 +55,19 @@ func (q *Queue) ages() bool {
 	return o.MaxWaitSeconds > 0 || o.RetentionEnabled && o.RetentionSeconds+o.CompletedSeconds > 0
 }
 
-// retainQueue reports whether there is more to delete, for the next sweep.
-func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) (more bool, err error) {
+func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) error {
 	q := en.q()
 	settledOnly := q.Origin != ProtocolQueen
 	if !settledOnly && !q.ages() {
-		return false, nil
+		return nil
 	}
 	regs, err := e.store.Registrations(ctx, q.ID)
 	if err != nil {
-		return false, err
+		return err
 	}
 	rows, err := e.store.Rows(ctx, RowsParams{Queue: q.ID, Now: now})
 	if err != nil {
-		return false, err
+		return err
 	}
 	floors := passedFloors(en, regs, rows, settledOnly)
 	var remove []SegmentRef
@@ -82,16 +77,12 @@ func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) (more boo
 		}
 		refs, err := e.store.Segments(ctx, p.Key, p.log.Start, sweepBatches)
 		if err != nil {
-			return more, err
+			return err
 		}
 		floor := e.reads.below(p.Key, floors[p.Key])
-		if e.shared && !e.others.store.Alone() {
-			floor = p.passed.before(floor, now)
-			more = more || floor < floors[p.Key]
-		}
 		pinned, err := e.pinned(ctx, p, rows, floor)
 		if err != nil {
-			return more, err
+			return err
 		}
 		for _, ref := range refs {
 			if q.aged(&ref, now) || q.deletable(&ref, floor, pinned, now, settledOnly) && !e.remembered(ctx, p, &ref, now) {
@@ -100,14 +91,14 @@ func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) (more boo
 		}
 	}
 	if len(remove) == 0 {
-		return more, nil
+		return nil
 	}
 	if err := e.store.DeleteSegments(ctx, now, remove, nil); err != nil {
-		return more, err
+		return err
 	}
 	e.relog(ctx, remove)
 	e.settleMissing(rows, remove)
-	return more, nil
+	return nil
 }
 
 // settleMissing settles what was pending in segments that were deleted, and drops what covered them.
