@@ -346,7 +346,8 @@ type RowSummary struct {
 	Leases, Batches int64
 	// ExclusiveUntil is the deadline of the exclusive lease, 0 when there is none.
 	ExclusiveUntil Time
-	// NextLease is the earliest deadline of any lease, NextWaiting the earliest due time of any waiting batch; 0 is none.
+	// NextLease is the earliest deadline of any lease, NextWaiting the earliest due time of any waiting batch, SinceEver where one waits for
+	// nothing; 0 is none.
 	NextLease, NextWaiting Time
 	// OldestPending is the lowest pending offset in any batch, 0 when there is none.
 	OldestPending int64
