@@ -17,7 +17,7 @@ func (s *Store) Outcome(ctx context.Context, commit uuid.UUID) (bool, error) {
 		return false, err
 	}
 	defer s.mu.Unlock()
-	return s.commits[commit], nil
+	return s.commits.Has(commit), nil
 }
 
 // Rows implements core.Browser.

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -145,12 +146,9 @@ func (s *Store) headers(p core.HeadersParams) []core.SegmentHeader {
 		return nil
 	}
 	var out []core.SegmentHeader
-	for i := range part.segments {
+	for i := part.holding(p.From); i < len(part.segments); i++ {
 		g := &part.segments[i]
-		if g.Last() < p.From || g.First > p.To {
-			continue
-		}
-		if p.Limit > 0 && len(out) == p.Limit {
+		if g.First > p.To || p.Limit > 0 && len(out) == p.Limit {
 			break
 		}
 		h := g.SegmentHeader
@@ -176,12 +174,17 @@ func (s *Store) read(p core.ReadParams) ([]core.Message, error) {
 	}
 	var out []core.Message
 	var used int64
-	for i := range part.segments {
-		g := &part.segments[i]
-		for k := range g.Messages {
-			if !p.Offsets.Has(g.First + int64(k)) {
-				continue
+	for _, r := range p.Offsets {
+		for off := r.First; off <= r.Last; off++ {
+			i := part.holding(off)
+			if i == len(part.segments) {
+				return out, nil
 			}
+			g := &part.segments[i]
+			if off = max(off, g.First); off > r.Last {
+				break
+			}
+			k := int(off - g.First)
 			from, to := core.BodyRange(g.Messages, k, k)
 			if used += to - from; p.Bytes > 0 && used > p.Bytes && len(out) > 0 {
 				return out, nil
@@ -194,6 +197,12 @@ func (s *Store) read(p core.ReadParams) ([]core.Message, error) {
 		}
 	}
 	return out, nil
+}
+
+// holding returns the index of the segment that holds an offset, or of the next one if retention took that.
+func (p *partition) holding(off int64) int {
+	i, _ := slices.BinarySearchFunc(p.segments, off, func(g segment, off int64) int { return cmp.Compare(g.Last(), off) })
+	return i
 }
 
 // Locate implements core.Log.

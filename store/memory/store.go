@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/store/internal/recent"
 )
 
 // Store implements core.Store in memory. The zero value is not usable; see New.
@@ -28,7 +29,7 @@ type Store struct {
 	schedule   []core.ScheduledSegment
 	dead       map[uuid.UUID]core.DeadLetter
 	records    map[recordKey]core.Record
-	commits    map[uuid.UUID]bool
+	commits    recent.Commits
 }
 
 var (
@@ -77,7 +78,7 @@ type recordKey struct{ kind, name string }
 func New() *Store {
 	return &Store{
 		queues: map[uuid.UUID]*queue{}, partitions: map[core.PartitionKey]*partition{}, dead: map[uuid.UUID]core.DeadLetter{},
-		records: map[recordKey]core.Record{}, commits: map[uuid.UUID]bool{},
+		records: map[recordKey]core.Record{},
 	}
 }
 
@@ -120,7 +121,7 @@ func (s *Store) commit(id uuid.UUID, apply func()) error {
 		return f.Err
 	}
 	apply()
-	s.commits[id] = true
+	s.commits.Add(id)
 	return f.Err
 }
 

@@ -125,12 +125,10 @@ func (s *Store) Segments(ctx context.Context, key core.PartitionKey, from int64,
 		return nil, nil
 	}
 	var out []core.SegmentRef
-	for i := range p.segments {
-		if p.segments[i].Last() >= from {
-			out = append(out, p.segments[i].ref())
-		}
+	for i := p.holding(from); i < len(p.segments) && (limit <= 0 || len(out) < limit); i++ {
+		out = append(out, p.segments[i].ref())
 	}
-	return first(out, limit), nil
+	return out, nil
 }
 
 // DeleteSegments implements core.Sweeping. Segments that are gone already are passed over.

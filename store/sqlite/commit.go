@@ -38,7 +38,7 @@ func (s *Store) commit(t *transaction) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.commits.add(t.id)
+	s.commits.Add(t.id)
 	if t.firstRow == 0 {
 		s.state.nextSlot++
 	}
@@ -100,7 +100,7 @@ func (s *Store) settle(t *transaction, cause error) error {
 	if !found {
 		return classify(t.op, cause)
 	}
-	s.commits.add(t.id)
+	s.commits.Add(t.id)
 	return nil
 }
 
@@ -167,37 +167,9 @@ func (s *Store) Outcome(ctx context.Context, id uuid.UUID) (bool, error) {
 			return false, core.Errorf(core.CodeUnavailable, op, "the database cannot be read: %s", err)
 		}
 	}
-	if s.commits.has(id) {
+	if s.commits.Has(id) {
 		return true, nil
 	}
 	found, err := s.lookup(id, 0)
 	return found, classify(op, err)
-}
-
-// recentCommits remembers the last commits of this process. The zero value remembers none.
-type recentCommits struct {
-	known map[uuid.UUID]struct{}
-	ring  []uuid.UUID
-	next  int
-}
-
-const rememberedCommits = 16384
-
-func (r *recentCommits) add(id uuid.UUID) {
-	if r.known == nil {
-		r.known = map[uuid.UUID]struct{}{}
-	}
-	if len(r.ring) < rememberedCommits {
-		r.ring = append(r.ring, id)
-	} else {
-		delete(r.known, r.ring[r.next])
-		r.ring[r.next] = id
-		r.next = (r.next + 1) % rememberedCommits
-	}
-	r.known[id] = struct{}{}
-}
-
-func (r *recentCommits) has(id uuid.UUID) bool {
-	_, ok := r.known[id]
-	return ok
 }

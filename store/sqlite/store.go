@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/leasehold/leasehold/core"
+	"github.com/leasehold/leasehold/store/internal/recent"
 )
 
 // Options configure a Store. The zero value of each field means its default.
@@ -47,7 +48,7 @@ type Store struct {
 	// broken is why the database could not be read again after a failed commit; nil when all is well.
 	broken error
 
-	commits recentCommits
+	commits recent.Commits
 	behind  behind
 }
 

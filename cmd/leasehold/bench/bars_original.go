@@ -19,20 +19,30 @@ const originalBacklog = 20_000
 
 // original are the bars of the comparison with the original Querator, which keeps everything in memory.
 func (b *barsCmd) original() []bar {
-	beside := &setting{protocol: "querator", start: b.startOriginal}
-	ratio := func(r *result) float64 { return r.CompareRatio }
 	backlog := func(load string) bar {
 		return bar{
 			name: fmt.Sprintf("rate with a backlog of %d, of 5000, %s, unlike the original Querator", b.Backlog, load), limit: noSlower,
 			measure: b.pair("querator", load, rateOf, func(r *runCmd) { r.Backlog = 5000 }, func(r *runCmd) { r.Backlog = b.Backlog }),
 		}
 	}
+	list := b.besides("", "")
+	list = append(list, b.besides(", both in memory", "memory:")...)
+	return append(list, backlog("both:1x32"), backlog("both:100x8"))
+}
+
+// besides are the bars of one store of ours next to the original. In memory, where nothing but the end of the process frees what is pushed
+// and not settled, pushing and settling each have servers of their own.
+func (b *barsCmd) besides(how, store string) []bar {
+	ratio := func(r *result) float64 { return r.CompareRatio }
+	at := func() *setting {
+		return &setting{protocol: "querator", start: b.startOriginal, change: func(r *runCmd) { r.Store = store }}
+	}
+	push, settle := at(), at()
 	return []bar{
-		{name: "produce 1x32, of the original Querator", limit: 1.3, of: beside, load: "push:1x32", value: ratio},
-		{name: "produce 100x8, of the original Querator", limit: .9, of: beside, load: "push:100x8", value: ratio},
-		{name: "lease and complete 1x32, of the original Querator", limit: 4, of: beside, load: "settle:1x32", value: ratio},
-		{name: "lease and complete 100x8, of the original Querator", limit: 8, of: beside, load: "settle:100x8", value: ratio},
-		backlog("both:1x32"), backlog("both:100x8"),
+		{name: "produce 1x32, of the original Querator" + how, limit: 1.3, of: push, load: "push:1x32", value: ratio},
+		{name: "produce 100x8, of the original Querator" + how, limit: .9, of: push, load: "push:100x8", value: ratio},
+		{name: "lease and complete 1x32, of the original Querator" + how, limit: 4, of: settle, load: "settle:1x32", value: ratio},
+		{name: "lease and complete 100x8, of the original Querator" + how, limit: 8, of: settle, load: "settle:100x8", value: ratio},
 	}
 }
 

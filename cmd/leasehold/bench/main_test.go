@@ -261,7 +261,7 @@ func TestBarsBesideTheOriginal(t *testing.T) {
 	program, err := os.Executable()
 	require.NoError(t, err)
 	lines := measureBars(t, "of the original", "--original", program)
-	require.Len(t, lines, 4)
+	require.Len(t, lines, 8)
 	for _, l := range lines {
 		require.Positive(t, l.Measured, l.Bar)
 	}
