@@ -51,6 +51,8 @@ type part struct {
 	// flight are messages of the commit being built, from log.Head+1 on; incoming counts those spread to it.
 	flight   []flightRef
 	incoming int64
+	// theirs is what has to be known of reads at other gateways.
+	theirs theirReads
 }
 
 func (en *entry) partition(name string) *part {

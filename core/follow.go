@@ -212,6 +212,7 @@ func (e *Engine) followRow(key RowKey) {
 		return
 	}
 	p.entry.changes.Add(1)
+	p.theirs.changed = e.clock.Now()
 	g := p.entry.groups[key.Group]
 	if g == nil {
 		return
@@ -304,6 +305,7 @@ func (e *Engine) readAll(ctx context.Context) error {
 		ids = append(ids, en.q().ID)
 		for _, p := range en.partitions() {
 			e.forgetTable(p)
+			p.theirs.changed = e.clock.Now()
 		}
 	}
 	if err := e.readQueues(ctx, ids); err != nil {

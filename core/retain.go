@@ -43,8 +43,12 @@ func (e *Engine) retain(ctx context.Context, now Time) {
 			continue
 		}
 		en.retained = seen
-		if err := e.retainQueue(ctx, en, now); err != nil {
+		more, err := e.retainQueue(ctx, en, now)
+		if err != nil {
 			e.log.ErrorContext(ctx, "settled segments cannot be deleted", "queue", en.q().Name, "error", err)
+		}
+		if more || err != nil {
+			en.retained = seen - 1 // it is looked at again, even if nothing changes
 		}
 	}
 }
@@ -55,50 +59,63 @@ func (q *Queue) ages() bool {
 	return o.MaxWaitSeconds > 0 || o.RetentionEnabled && o.RetentionSeconds+o.CompletedSeconds > 0
 }
 
-func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) error {
+// retainQueue reports whether the next sweep has more to delete.
+func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) (more bool, err error) {
 	q := en.q()
 	settledOnly := q.Origin != ProtocolQueen
 	if !settledOnly && !q.ages() {
-		return nil
+		return false, nil
 	}
 	regs, err := e.store.Registrations(ctx, q.ID)
 	if err != nil {
-		return err
+		return false, err
 	}
 	rows, err := e.store.Rows(ctx, RowsParams{Queue: q.ID, Now: now})
 	if err != nil {
-		return err
+		return false, err
 	}
 	floors := passedFloors(en, regs, rows, settledOnly)
 	var remove []SegmentRef
+	settled := map[*part][]SegmentRef{}
 	for _, p := range en.partitions() {
 		if p.log.Start > p.log.Head {
 			continue
 		}
 		refs, err := e.store.Segments(ctx, p.Key, p.log.Start, sweepBatches)
 		if err != nil {
-			return err
+			return false, err
 		}
 		floor := e.reads.below(p.Key, floors[p.Key])
 		pinned, err := e.pinned(ctx, p, rows, floor)
 		if err != nil {
-			return err
+			return false, err
 		}
 		for _, ref := range refs {
-			if q.aged(&ref, now) || q.deletable(&ref, floor, pinned, now, settledOnly) && !e.remembered(ctx, p, &ref, now) {
+			switch {
+			case q.aged(&ref, now):
 				remove = append(remove, ref)
+			case q.deletable(&ref, floor, pinned, now, settledOnly) && !e.remembered(ctx, p, &ref, now):
+				settled[p] = append(settled[p], ref)
 			}
 		}
+		if len(settled[p]) == 0 {
+			p.theirs.settled = nil
+		}
 	}
+	free, more, err := e.unread(ctx, settled, now)
+	if err != nil {
+		return false, err
+	}
+	remove = append(remove, free...)
 	if len(remove) == 0 {
-		return nil
+		return more, nil
 	}
 	if err := e.store.DeleteSegments(ctx, now, remove, nil); err != nil {
-		return err
+		return more, err
 	}
 	e.relog(ctx, remove)
 	e.settleMissing(rows, remove)
-	return nil
+	return more, nil
 }
 
 // settleMissing settles what was pending in segments that were deleted, and drops what covered them.

@@ -136,3 +136,28 @@ func shareInTurn(r *rig) {
 		require.Equal(r.t, []string{name}, batch{c.Lease, c}.names(), "pushed at %d, popped at %d", a, b)
 	}
 }
+
+// shareRead settles messages within their claims just before a sweep: it leaves them, since they may be on their way to a client of the
+// other engine, and the next sweep deletes them.
+func shareRead(r *rig) {
+	r.queue("q", core.ProtocolCloudflare)
+	for i := range 4 {
+		_, err := r.engine(r.t, i/2).Push(context.Background(), core.PushParams{
+			Protocol: core.ProtocolCloudflare, Items: []core.PushItem{{Queue: "q", NewMessage: core.NewMessage{Payload: []byte("1")}}},
+		})
+		require.NoError(r.t, err)
+	}
+	r.sweep("q")
+	r.advance(4*time.Second, "q")
+	for i := range 4 {
+		c, err := r.engine(r.t, i%2).Claim(context.Background(), core.ClaimParams{
+			Protocol: core.ProtocolQueen, Exclusive: true, AutoAck: true, Queue: "q", Messages: 1,
+		})
+		require.NoError(r.t, err)
+		require.Len(r.t, batch{c.Lease, c}.offsets(), 1)
+	}
+	r.advance(1500*time.Millisecond, "q")
+	require.EqualValues(r.t, 1, r.log("q").Start)
+	r.sweep("q")
+	require.EqualValues(r.t, 5, r.log("q").Start)
+}

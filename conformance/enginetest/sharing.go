@@ -32,6 +32,7 @@ func Between(t *testing.T, open Open) {
 		"messages and transaction ids from both":                sharePushed,
 		"options changed elsewhere hold at once":                shareConfigured,
 		"single messages from both, never leased twice":         shareClaimed,
+		"what a claim elsewhere has settled is left to be read": shareRead,
 	})
 	cases(t, meddle(open), map[string]func(*rig){
 		"duplicates of what turns out to be a duplicate":    echoDuplicate,
