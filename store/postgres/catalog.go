@@ -12,11 +12,6 @@ import (
 	"github.com/leasehold/leasehold/core"
 )
 
-// queueCatalog reads how often queues and registrations have changed.
-func queueCatalog(b *pgx.Batch, to *int64) {
-	b.Queue("SELECT version FROM catalog").QueryRow(func(r pgx.Row) error { return r.Scan(to) })
-}
-
 const selectQueues = "SELECT id, name, version, origin, created_at, updated_at, options FROM queues"
 
 func scanQueue(r pgx.Row) (core.Queue, error) {

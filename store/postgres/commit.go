@@ -31,8 +31,9 @@ type transaction struct {
 	start func(b *pgx.Batch)
 	// run does the work; an errNothing ends the transaction without a commit. It may run more than once.
 	run func(ctx context.Context, tx session, t *transaction) error
-	// final is what run leaves to be written with the commit.
+	// final is what run leaves to be written with the commit; noted tells that the row of the commit is in it.
 	final *pgx.Batch
+	noted bool
 }
 
 // session is a connection within a transaction.
@@ -101,7 +102,7 @@ func (s *Store) attempt(ctx context.Context, conn *pgxpool.Conn, t *transaction)
 			_, _ = conn.Exec(ctx, "ROLLBACK") // where it fails, the connection is closed when it is released
 		}
 	}()
-	t.changed, t.final = changes{}, &pgx.Batch{}
+	t.changed, t.final, t.noted = changes{}, &pgx.Batch{}, false
 	begin := &pgx.Batch{}
 	begin.Queue("BEGIN")
 	if t.start != nil {
@@ -116,8 +117,10 @@ func (s *Store) attempt(ctx context.Context, conn *pgxpool.Conn, t *transaction)
 	if len(t.changed.queues) > 0 { // as late as can be: commits of this kind take turns from here on
 		t.final.Queue("UPDATE catalog SET version = version + 1")
 	}
-	t.final.Queue("INSERT INTO commits (id, gateway, logs, changed_rows, queues) VALUES ($1, $2, $3, $4, $5)",
-		id(t.id), id(s.gateway), nonNil(t.changed.logs), encodeRows(t.changed.rows), uuids(t.changed.queues))
+	if !t.noted {
+		t.final.Queue("INSERT INTO commits (id, gateway, logs, changed_rows, queues) VALUES ($1, $2, $3, $4, $5)",
+			id(t.id), id(s.gateway), nonNil(t.changed.logs), encodeRows(t.changed.rows), uuids(t.changed.queues))
+	}
 	t.final.Queue("COMMIT")
 	for _, point := range []string{"write", "commit"} {
 		if err := s.at(point); err != nil {

@@ -56,6 +56,9 @@ func codeOf(err error) core.Code {
 		if e.ConstraintName == "commits_pkey" { // somebody looked for this commit and gave it up
 			return core.CodeUnavailable
 		}
+		if withoutID(e) {
+			return core.CodeConflict
+		}
 		return codeOfState(e.Code)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && !unconnected(err):
 		return core.CodeCanceled

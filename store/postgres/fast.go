@@ -38,7 +38,7 @@ const guardedRows = `WITH w AS (UPDATE frontiers f SET moved = x.moved, "offset"
 		(SELECT FROM segments y WHERE y.partition = x.partition AND y.first = x.first OFFSET 0))
 	AND (SELECT version FROM catalog) = $18 THEN $19::uuid END, $20::uuid, $21::bytea RETURNING pg_current_xact_id()::text::bigint`
 
-// guardedLogs appends to logs on the heads that are remembered.
+// guardedLogs appends to logs on the heads that are remembered, or were read under locks.
 const guardedLogs = `WITH s AS (` + insertSegments + `),
 	l AS (UPDATE partition_logs l SET head = x.head, head_at = x.head_at, head_messages = x.hm, head_bytes = x.hb, head_created = x.hc
 	FROM unnest($13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[])
@@ -47,13 +47,16 @@ const guardedLogs = `WITH s AS (` + insertSegments + `),
 	INSERT INTO commits (id, gateway, logs) SELECT CASE WHEN (SELECT count(*) FROM l) = cardinality($13::bigint[])
 	AND ($20::bigint IS NULL OR (SELECT version FROM catalog) = $20) THEN $21::uuid END, $22::uuid, $13::bigint[]`
 
+// withoutID reports whether the row of a commit was left without an id, since what the commit builds on is not so.
+func withoutID(e *pgconn.PgError) bool { return e.Code == stateNotNull && e.TableName == "commits" }
+
 // refusedBy reports whether an error is how the database says that something is not as it was remembered.
 func refusedBy(err error) bool {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {
 		return false
 	}
-	return e.Code == stateNotNull && e.TableName == "commits" || e.Code == stateLockTimeout || again(err)
+	return withoutID(e) || e.Code == stateLockTimeout || again(err)
 }
 
 // commitRecalled sends a commit that builds on what is remembered of one database. Its errors are errRecall, by which nothing was stored;
@@ -241,17 +244,7 @@ func (s *Store) appendRecalled(ctx context.Context, p *core.AppendParams) ([]cor
 		}
 	}
 	plan := placing.New(p.Now, p.Segments, out, found.of, nil)
-	after := planned(plan)
-	c := newColumns(len(after), 7)
-	for i, key := range after {
-		l := &plan.Logs[core.PartitionKey(key)].State
-		c.set(i, key, found[core.PartitionKey(key)].Head, l.Head, int64(l.HeadAt), l.HeadTotals.Messages, l.HeadTotals.Bytes, l.HeadTotals.Created)
-	}
-	var catalog *int64
-	if p.CheckCatalog {
-		catalog = &p.Catalog
-	}
-	args := append(append(segmentArgs(plan), c.args()...), catalog, id(p.Commit), id(s.gateway))
+	args := s.guardedArgs(p, plan, found)
 	err := s.commitRecalled(ctx, "append", p.Commit, history, func(ctx context.Context, conn *pgxpool.Conn) error {
 		_, err := conn.Exec(ctx, guardedLogs, args...)
 		return err
@@ -265,6 +258,21 @@ func (s *Store) appendRecalled(ctx context.Context, p *core.AppendParams) ([]cor
 	s.keepPlanned(plan, found)
 	s.cache.appended(plan)
 	return out, nil
+}
+
+// guardedArgs returns the arguments of guardedLogs; before are the logs on which a plan builds.
+func (s *Store) guardedArgs(p *core.AppendParams, plan *placing.Plan, before logs) []any {
+	after := planned(plan)
+	c := newColumns(len(after), 7)
+	for i, key := range after {
+		l := &plan.Logs[core.PartitionKey(key)].State
+		c.set(i, key, before[core.PartitionKey(key)].Head, l.Head, int64(l.HeadAt), l.HeadTotals.Messages, l.HeadTotals.Bytes, l.HeadTotals.Created)
+	}
+	var catalog *int64
+	if p.CheckCatalog {
+		catalog = &p.Catalog
+	}
+	return append(append(segmentArgs(plan), c.args()...), catalog, id(p.Commit), id(s.gateway))
 }
 
 // keepPlanned remembers the logs that a commit appended to.

@@ -67,22 +67,17 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) (out []core.Pla
 		return out, err
 	}
 	var found logs
-	var catalog int64
+	var newer map[core.PartitionKey][]core.SegmentHeader
 	var plan *placing.Plan
 	err = s.commit(ctx, &transaction{
 		op: op, id: p.Commit,
 		start: func(b *pgx.Batch) {
-			found = logs{}
+			found, newer = logs{}, map[core.PartitionKey][]core.SegmentHeader{}
 			b.Queue(lockLogs, keysOf(p.Segments)).Query(func(r pgx.Rows) error { return each(r, found.scan) })
-			if p.CheckCatalog {
-				queueCatalog(b, &catalog)
-			}
+			queueNewer(b, &p, newer)
 		},
-		run: func(ctx context.Context, tx session, t *transaction) error {
-			if p.CheckCatalog && catalog != p.Catalog {
-				return core.Errorf(core.CodeConflict, op, "queues or registrations changed")
-			}
-			segments, err := fillGaps(ctx, tx, &p, found)
+		run: func(_ context.Context, _ session, t *transaction) error {
+			segments, err := fillGaps(&p, found, newer)
 			if err != nil {
 				return err
 			}
@@ -91,8 +86,9 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) (out []core.Pla
 				return errNothing
 			}
 			plan = placing.New(p.Now, segments, out, found.of, nil)
-			queueAppend(t.final, plan)
-			t.changed.logs = planned(plan)
+			t.final.Queue(guardedLogs, s.guardedArgs(&p, plan, found)...)
+			queueSources(t.final, plan)
+			t.noted = true
 			return nil
 		},
 	})
@@ -106,28 +102,42 @@ func (s *Store) Append(ctx context.Context, p core.AppendParams) (out []core.Pla
 	return out, nil
 }
 
-// fillGaps reads what others appended to partitions whose head moved, of all at once, and asks what goes in then.
-func fillGaps(ctx context.Context, tx session, p *core.AppendParams, found logs) ([]core.NewSegment, error) {
+// queueNewer queues what reads the headers that segments do not know. Locks are taken before it, so that it finds them up to the head.
+func queueNewer(b *pgx.Batch, p *core.AppendParams, newer map[core.PartitionKey][]core.SegmentHeader) {
+	from := make(map[core.PartitionKey]int64, len(p.Segments))
+	for i := range p.Segments {
+		n := &p.Segments[i]
+		if first, known := from[n.Partition]; n.Know >= 0 && (!known || n.Know < first) {
+			from[n.Partition] = n.Know + 1
+		}
+	}
+	if len(from) == 0 || p.Moved == nil {
+		return
+	}
+	c := newColumns(len(from), 2)
+	i := 0
+	for key, first := range from {
+		c.set(i, int64(key), first)
+		i++
+	}
+	b.Queue(selectNewer, c.args()...).Query(func(r pgx.Rows) error {
+		return each(r, func(r pgx.Rows) error {
+			var h core.SegmentHeader
+			err := scanHeader(r, &h, &h.Partition)
+			newer[h.Partition] = append(newer[h.Partition], h)
+			return err
+		})
+	})
+}
+
+// fillGaps asks what goes into partitions whose head moved.
+func fillGaps(p *core.AppendParams, found logs, newer map[core.PartitionKey][]core.SegmentHeader) ([]core.NewSegment, error) {
 	if p.Moved == nil {
 		return p.Segments, nil
 	}
 	gaps := placing.Gaps(p.Segments, found.of)
 	if len(gaps) == 0 {
 		return p.Segments, nil
-	}
-	c := newColumns(len(gaps), 2)
-	for i := range gaps {
-		c.set(i, int64(gaps[i].Partition), gaps[i].From)
-	}
-	newer := map[core.PartitionKey][]core.SegmentHeader{}
-	err := rows(ctx, tx, selectNewer, func(r pgx.Rows) error {
-		var h core.SegmentHeader
-		err := scanHeader(r, &h, &h.Partition)
-		newer[h.Partition] = append(newer[h.Partition], h)
-		return err
-	}, c.args()...)
-	if err != nil {
-		return nil, err
 	}
 	out, err := placing.Fill(p, gaps, found.of, func(g placing.Gap) ([]core.SegmentHeader, error) { return newer[g.Partition], nil })
 	if err != nil {
@@ -152,27 +162,31 @@ func planned(plan *placing.Plan) []int64 {
 
 // queueAppend queues the statements that write what was planned; the logs are locked.
 func queueAppend(b *pgx.Batch, plan *placing.Plan) {
-	if n := len(plan.Rows); n > 0 {
-		var sourceKeys, offsets []int64
-		var sources [][]byte
-		for _, r := range plan.Rows {
-			g := &r.Segment
-			for _, src := range g.Sources {
-				sourceKeys = append(sourceKeys, int64(g.Partition))
-				sources = append(sources, []byte(src.SourceID))
-				offsets = append(offsets, r.First+int64(src.Index))
-			}
-		}
+	if len(plan.Rows) > 0 {
 		b.Queue(insertSegments, segmentArgs(plan)...)
-		if len(sources) > 0 {
-			// The last one wins where a source id comes twice in one commit.
-			b.Queue(`INSERT INTO sources (partition, source_id, "offset") SELECT DISTINCT ON (p, s) p, s, o
-				FROM unnest($1::bigint[], $2::bytea[], $3::bigint[]) AS x(p, s, o) ORDER BY p, s, o DESC
-				ON CONFLICT (partition, source_id) DO UPDATE SET "offset" = excluded."offset"`, sourceKeys, sources, offsets)
-		}
+		queueSources(b, plan)
 	}
 	if n := len(plan.Logs); n > 0 {
 		queueLogs(b, plan)
+	}
+}
+
+func queueSources(b *pgx.Batch, plan *placing.Plan) {
+	var sourceKeys, offsets []int64
+	var sources [][]byte
+	for _, r := range plan.Rows {
+		g := &r.Segment
+		for _, src := range g.Sources {
+			sourceKeys = append(sourceKeys, int64(g.Partition))
+			sources = append(sources, []byte(src.SourceID))
+			offsets = append(offsets, r.First+int64(src.Index))
+		}
+	}
+	if len(sources) > 0 {
+		// The last one wins where a source id comes twice in one commit.
+		b.Queue(`INSERT INTO sources (partition, source_id, "offset") SELECT DISTINCT ON (p, s) p, s, o
+			FROM unnest($1::bigint[], $2::bytea[], $3::bigint[]) AS x(p, s, o) ORDER BY p, s, o DESC
+			ON CONFLICT (partition, source_id) DO UPDATE SET "offset" = excluded."offset"`, sourceKeys, sources, offsets)
 	}
 }
 

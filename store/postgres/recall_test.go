@@ -174,3 +174,31 @@ func TestOneRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, before, count.n.Load(), "reading what was just leased")
 }
+
+// TestTwoRoundTripsAfterOthers counts them where another gateway appended before: the locks with what it appended, and the commit.
+func TestTwoRoundTripsAfterOthers(t *testing.T) {
+	t.Parallel()
+	others, parts, schema := replicas(t, 1)
+	count := &trips{}
+	s, err := postgres.Open(t.Context(), testenv.Postgres(t), postgres.Options{Schema: schema}.Trace(count))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	head := int64(0)
+	for i, want := range []int64{2, 3, 2} { // the second tries first whether it is as it was remembered
+		_, err := others[0].Append(t.Context(), core.AppendParams{Commit: uuid.New(), Segments: []core.NewSegment{coretest.Segments(parts[0], 2*i+1, 1, 1)}})
+		require.NoError(t, err)
+		ours := coretest.Segments(parts[0], 2*i+2, 1, 1)
+		ours.Know = head
+		var newer int
+		moved := func(_ core.PartitionKey, _ core.LogState, headers []core.SegmentHeader, _ []int) ([]core.NewSegment, error) {
+			newer = len(headers)
+			return []core.NewSegment{ours}, nil
+		}
+		before := count.n.Load()
+		placed, err := s.Append(t.Context(), core.AppendParams{Commit: uuid.New(), Segments: []core.NewSegment{ours}, Moved: moved})
+		require.NoError(t, err)
+		assert.Equal(t, 1, newer, "what is new since the head that is known")
+		assert.Equal(t, want, count.n.Load()-before)
+		head = placed[0].First
+	}
+}
