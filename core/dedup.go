@@ -66,6 +66,20 @@ func (t *dedupTable) add(hash uint64, offset int64) {
 	t.used++
 }
 
+// move enters an offset in the place of another.
+func (t *dedupTable) move(hash uint64, from, to int64) {
+	if len(t.keys) == 0 {
+		return // the table was forgotten meanwhile
+	}
+	mask := len(t.keys) - 1
+	for i := int(hash>>1) & mask; t.keys[i] != 0; i = (i + 1) & mask {
+		if t.keys[i] == hash && t.base+int64(t.offs[i]) == from {
+			t.offs[i] = uint32(to - t.base)
+			return
+		}
+	}
+}
+
 // drop takes an entry out; its slot stays a tombstone until the next growth.
 func (t *dedupTable) drop(hash uint64, offset int64) {
 	if len(t.keys) == 0 {
@@ -83,6 +97,15 @@ func (t *dedupTable) drop(hash uint64, offset int64) {
 // full reports whether the next add needs a rebuild.
 func (t *dedupTable) full() bool { return (t.used+1)*4 > len(t.keys)*3 }
 
+// newTable returns a table with room for so many entries, of offsets from one on.
+func newTable(entries int, from int64) dedupTable {
+	size := 16
+	for size*3 < entries*4 {
+		size *= 2
+	}
+	return dedupTable{keys: make([]uint64, size), offs: make([]uint32, size), base: max(from-1, 0)}
+}
+
 // rebuild makes a table without what lies below from; it grows only if what stays needs it.
 func (t *dedupTable) rebuild(from int64) {
 	old, offs, base := t.keys, t.offs, t.base
@@ -92,11 +115,8 @@ func (t *dedupTable) rebuild(from int64) {
 			live++
 		}
 	}
-	size := 16
-	for size*3 < (live+1)*4*3/2 {
-		size *= 2
-	}
-	t.keys, t.offs, t.used, t.base = make([]uint64, size), make([]uint32, size), 0, max(from-1, 0)
+	fresh := newTable((live+1)*3/2, from)
+	t.keys, t.offs, t.used, t.base = fresh.keys, fresh.offs, 0, fresh.base
 	for i := range old {
 		if o := base + int64(offs[i]); offs[i] != 0 && o >= from {
 			t.add(old[i], o)
@@ -261,7 +281,7 @@ func (e *Engine) dedupGroup(ctx context.Context, r *pushReq, g *pushGroup) error
 	if len(g.part.flight) == 0 {
 		e.flights = append(e.flights, g.part)
 	}
-	g.first = e.known(g.part) + int64(len(g.part.flight)) + 1
+	g.first, g.shifted = e.known(g.part)+int64(len(g.part.flight))+1, 0
 	var kept []Message // set from the first duplicate on
 	var items []int
 	for i := range g.msgs {

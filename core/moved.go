@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"sort"
 
 	"github.com/google/uuid"
 )
@@ -57,31 +58,103 @@ type piece struct {
 	seg NewSegment
 }
 
-// moved returns what is left of the segments of one partition after others appended to it; it is AppendParams.Moved of a push. The
-// partition is locked, so what it says of duplicates holds.
-func (e *Engine) moved(ctx context.Context, pieces []piece, log LogState, newer []SegmentHeader, indexes []int) ([]NewSegment, error) {
-	theirs := map[string]uuid.UUID{}
-	part := pieces[indexes[0]].g.part
-	since := e.clock.Now().Add(-part.entry.q().Options.DedupWindow())
+// theirs are the messages that others appended while a push was decided, found by the hash of their transaction ids.
+type theirs struct {
+	newer []SegmentHeader
+	at    dedupTable
+}
+
+// theirsOf makes them of headers; what was appended until then is left out.
+func theirsOf(newer []SegmentHeader, since Time) *theirs {
+	t := &theirs{newer: newer}
+	if len(newer) == 0 {
+		return t
+	}
+	n := newer[len(newer)-1].Last() - newer[0].First + 1
+	t.at = newTable(int(n), newer[0].First)
 	for i := range newer {
 		if newer[i].AppendedAt <= since {
 			continue // the engine looks again only when it pushes there, so theirs may be old
 		}
 		for j := range newer[i].Messages {
-			if h := &newer[i].Messages[j]; h.TransactionID != "" {
-				theirs[h.TransactionID] = h.ID
+			if h := newer[i].Messages[j].Hash; h != 0 {
+				t.at.add(h, newer[i].First+int64(j))
 			}
 		}
 	}
-	e.takeIn(ctx, part, newer, log.Head)
+	return t
+}
+
+// first returns the id of the message of theirs that one of ours repeats.
+func (t *theirs) first(m *Message) (id uuid.UUID, found bool) {
+	if m.Hash == 0 {
+		return id, false
+	}
+	t.at.each(m.Hash, func(off int64) bool {
+		i := sort.Search(len(t.newer), func(i int) bool { return t.newer[i].Last() >= off })
+		if h := &t.newer[i].Messages[off-t.newer[i].First]; h.TransactionID == m.TransactionID {
+			id, found = h.ID, true
+		}
+		return !found
+	})
+	return id, found
+}
+
+// repeatedBy reports whether a message of a group repeats one of theirs, or did when it was asked before.
+func (t *theirs) repeatedBy(g *pushGroup) bool {
+	if g.late {
+		return true
+	}
+	for i := range g.msgs {
+		if _, found := t.first(&g.msgs[i]); found {
+			return true
+		}
+	}
+	return false
+}
+
+// moved returns what is left of the segments of one partition after others appended to it; it is AppendParams.Moved of a push. The
+// partition is locked, so what it says of duplicates holds.
+func (e *Engine) moved(ctx context.Context, pieces []piece, log LogState, newer []SegmentHeader, indexes []int) ([]NewSegment, error) {
+	part := pieces[indexes[0]].g.part
+	window := part.entry.q().Options.DedupWindow()
+	their := &theirs{}
+	if window > 0 {
+		their = theirsOf(newer, e.clock.Now().Add(-window))
+	}
+	var groups []*pushGroup
+	repeated := false
+	for _, i := range indexes {
+		if g := pieces[i].g; len(groups) == 0 || groups[len(groups)-1] != g {
+			groups = append(groups, g)
+			repeated = repeated || their.repeatedBy(g)
+		}
+	}
 	out := make([]NewSegment, len(indexes))
+	if !repeated {
+		for _, g := range groups {
+			g.shift(log.Head - pieces[indexes[0]].seg.Know)
+		}
+		e.takeIn(ctx, part, newer, log.Head)
+		for n, i := range indexes {
+			out[n] = pieces[i].seg
+			out[n].Know = -1
+		}
+		return out, nil
+	}
+	e.takeIn(ctx, part, newer, log.Head)
+	return out, withoutTheirs(out, pieces, indexes, their)
+}
+
+// withoutTheirs fills in segments without what repeats theirs.
+func withoutTheirs(out []NewSegment, pieces []piece, indexes []int, their *theirs) error {
 	var group *pushGroup
 	var left []NewSegment
 	for n, i := range indexes {
 		if pieces[i].g != group {
 			group = pieces[i].g
-			if !group.dropTheirs(pieces[i].r, theirs) {
-				return nil, errTheirs // the table has theirs now, so this push fails by it
+			if !group.dropTheirs(pieces[i].r, their) {
+				return errTheirs // the table has theirs now, so this push fails by it
 			}
 			left = nil
 			if len(group.msgs) > 0 {
@@ -96,26 +169,37 @@ func (e *Engine) moved(ctx context.Context, pieces []piece, log LogState, newer 
 		}
 	}
 	if len(left) > 0 {
-		return nil, Errorf(CodeConflict, "push", "the partition changed under the push")
+		return Errorf(CodeConflict, "push", "the partition changed under the push")
 	}
-	return out, nil
+	return nil
+}
+
+// shift enters the messages of a group under offsets that are so much higher than those for which they were made; it may be called again.
+func (g *pushGroup) shift(by int64) {
+	by -= g.shifted
+	for i := range g.marks {
+		m := &g.marks[i]
+		g.part.dedup.move(m.hash, m.offset, m.offset+by)
+		m.offset += by
+	}
+	g.first += by
+	g.shifted += by
 }
 
 // dropTheirs takes out the messages whose transaction ids others have pushed meanwhile. It may be called again, about the messages
 // as they were before. The entries that were made for offsets which others have now are dropped. It returns false for an atomic push that repeats
 // one of theirs: others of the commit may repeat that push in turn, or count on the offsets that it would have.
-func (g *pushGroup) dropTheirs(r *pushReq, theirs map[string]uuid.UUID) bool {
+func (g *pushGroup) dropTheirs(r *pushReq, their *theirs) bool {
 	for _, m := range g.marks {
 		g.part.dedup.drop(m.hash, m.offset)
 	}
 	g.undoTheirs(r)
 	g.marks, g.late = nil, true
-	window := g.entry.q().Options.DedupWindow()
 	var kept []Message
 	var items []int
 	for i := range g.msgs {
-		first, dup := theirs[g.msgs[i].TransactionID]
-		if !dup || g.msgs[i].Hash == 0 || window <= 0 {
+		first, dup := their.first(&g.msgs[i])
+		if !dup {
 			kept, items = append(kept, g.msgs[i]), append(items, g.items[i])
 			continue
 		}

@@ -37,10 +37,11 @@ type pushGroup struct {
 	all      []Message
 	allItems []int
 	// marks are the table entries that the group made before its commit, first the offset that its first message would get, and placed how many of its
-	// messages have theirs.
-	marks  []dedupMark
-	first  int64
-	placed int
+	// messages have theirs. shifted is by how much both were raised since, for what others appended.
+	marks   []dedupMark
+	first   int64
+	placed  int
+	shifted int64
 	// mine and mineItems are msgs and items as they were before others were found to have pushed some; nil when nobody has. late tells that
 	// the table learns of the messages when they have their offsets.
 	mine      []Message

@@ -21,6 +21,7 @@ type meddled struct {
 
 	another func() core.Store
 	before  atomic.Pointer[func() error]
+	moved   atomic.Pointer[func(ask func() ([]core.NewSegment, error)) ([]core.NewSegment, error)]
 }
 
 func meddle(open Open) Open {
@@ -41,7 +42,7 @@ func (m *meddled) Append(ctx context.Context, p core.AppendParams) ([]core.Place
 			return nil, err
 		}
 	}
-	return m.Store.Append(ctx, p)
+	return m.Store.Append(ctx, m.withMoved(p))
 }
 
 // beforeAppend has f come before the next append of the first engine, which fails with its error.

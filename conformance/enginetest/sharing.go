@@ -39,6 +39,9 @@ func Between(t *testing.T, open Open) {
 		"duplicates of a push that fails by what is theirs": echoAtomic,
 		"an id of theirs that has left the window":          echoOld,
 		"a cycle and a push on its way":                     echoCycle,
+		"ids of theirs before ours":                         precedeOthers,
+		"ids of theirs before a commit decided twice":       precedeTwice,
+		"ids of theirs before a commit that fails":          precedeInVain,
 	})
 }
 
