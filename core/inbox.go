@@ -325,6 +325,7 @@ func (e *Engine) turn(ctx context.Context) int {
 		e.update(ctx, ops)
 	}
 	e.expireWaiting(ctx, now)
+	e.awaitOthers()
 	if (e.again || len(e.active) > 0) && e.air.room(false) {
 		e.inbox.ring() // what this turn committed may be for claims that wait
 	}

@@ -11,9 +11,12 @@ import (
 type Shared interface {
 	// Follow returns what other gateways committed since the cursor, each commit once and none left out; "" begins now.
 	Follow(ctx context.Context, since string) (Followed, error)
-	// Notify calls f, coalesced, after commits of other gateways, until ctx ends or it cannot listen; f must not block. An engine
-	// looks at least every second whether or not it is called.
+	// Notify calls f, coalesced, after commits of other gateways, until ctx ends or it cannot listen; f must not block. What is committed while
+	// nobody awaits it may be told late, at the next Await. An engine looks at least every second whether or not f is called.
 	Notify(ctx context.Context, f func()) error
+	// Await has other gateways tell this one of what they commit in the next few seconds, and of what they kept to themselves so far. It costs
+	// little to say it again.
+	Await()
 	// ReadAll reads as Log.Read does of each of several partitions, at once.
 	ReadAll(ctx context.Context, ps []ReadParams) ([][]Message, error)
 	// Leased returns the rows in which an exclusive lease is stored as leased, whatever its deadline.

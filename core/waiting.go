@@ -181,3 +181,10 @@ func (d deadlineHeap) next() Time {
 	}
 	return 0
 }
+
+// awaitOthers has other gateways tell of their commits while a claim is left waiting, after every turn and so at least every second.
+func (e *Engine) awaitOthers() {
+	if e.shared && e.waiting.Load() > 0 {
+		e.others.store.Await()
+	}
+}

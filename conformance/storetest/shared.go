@@ -255,8 +255,13 @@ func notifyOfOthers(b *bundle) {
 	}
 	drain()
 	b.append(b.messages(b.p[0], 1))
+	s.(core.Shared).Await() //nolint:forcetypeassert // what the suite is about
+	heard("another gateway committed before anybody awaited it")
+	drain()
+	b.append(b.messages(b.p[0], 1))
 	heard("another gateway committed")
 	drain()
+	s.(core.Shared).Await() //nolint:forcetypeassert // what the suite is about
 	_, err := s.Append(b.ctx, core.AppendParams{Commit: uuid.New(), Now: b.now, Segments: []core.NewSegment{b.messages(b.p[0], 1)}})
 	require.NoError(b, err)
 	select {

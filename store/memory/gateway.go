@@ -58,6 +58,9 @@ func (*Gateway) Recalls() bool { return false }
 // Alone implements core.Shared.
 func (*Gateway) Alone() bool { return false }
 
+// Await implements core.Shared: all are told of everything.
+func (*Gateway) Await() {}
+
 // Notify implements core.Shared.
 func (g *Gateway) Notify(ctx context.Context, f func()) error {
 	for seen := 0; ; {

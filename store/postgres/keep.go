@@ -39,7 +39,7 @@ func (s *Store) keep(ctx context.Context) {
 		try, cancel := context.WithTimeout(ctx, lookEvery)
 		err := s.lookAround(try)
 		if err == nil && s.listening.Load() {
-			err = s.tell(try)
+			err = s.tell(try, s.says())
 		}
 		cancel()
 		now := s.mono.Now()

@@ -19,6 +19,8 @@ const (
 	announceEvery = 5 * time.Millisecond
 	// hearWithin is how long the first notification of our own may take; where none comes, a pooler stands between.
 	hearWithin = 5 * time.Second
+	// awaitEvery is how often a gateway says that it waits, and awaitedFor how long after that it is told of commits.
+	awaitEvery, awaitedFor = time.Second, 5 * time.Second
 	// heardFor is how long another gateway is taken to be there after a notification of it came. Each sends one every lookEvery.
 	heardFor = 3 * lookEvery
 	// relistenAfter to relistenAtMost is how long a broken connection waits before it is made again.
@@ -32,12 +34,48 @@ func channel(schema string) string {
 	return fmt.Sprintf("leasehold_%x", h.Sum64())
 }
 
-// committed has other gateways notified, soon.
+// The text of a notification is the gateway that sends it and what it says beside: that it waits for what others commit, or that it has begun to
+// listen, upon which those that wait say so.
+const saysWaiting, saysHello = "!", "?"
+
+// committed has other gateways notified, soon, or when one says that it waits.
 func (s *Store) committed() {
+	s.owing.Store(true)
+	if s.awaited() {
+		s.speak()
+	}
+}
+
+// awaited reports whether another gateway may wait for what this one commits; who does not listen cannot tell.
+func (s *Store) awaited() bool {
+	return !s.listening.Load() || s.mono.Now() < core.Time(s.awaitedUntil.Load())
+}
+
+// speak has a notification sent, soon.
+func (s *Store) speak() {
 	select {
 	case s.announcing <- struct{}{}:
 	default: // it is about to happen
 	}
+}
+
+// Await implements core.Shared.
+func (s *Store) Await() {
+	now := s.mono.Now()
+	s.waitingUntil.Store(int64(now.Add(awaitedFor)))
+	if said := core.Time(s.saidWaiting.Load()); said != 0 && now < said.Add(awaitEvery) || s.Alone() {
+		return
+	}
+	s.saidWaiting.Store(int64(now))
+	s.speak()
+}
+
+// says returns the text of a notification.
+func (s *Store) says() string {
+	if s.mono.Now() < core.Time(s.waitingUntil.Load()) {
+		return s.gateway.String() + saysWaiting
+	}
+	return s.gateway.String()
 }
 
 // announce notifies other gateways after commits, until ctx ends. The notification is a transaction of its own on a connection
@@ -66,6 +104,7 @@ func (s *Store) announce(ctx context.Context) {
 		if s.Alone() {
 			continue
 		}
+		s.owing.Store(false)
 		try, cancel := context.WithTimeout(ctx, hearWithin)
 		var err error
 		if conn == nil {
@@ -74,7 +113,7 @@ func (s *Store) announce(ctx context.Context) {
 		if err == nil {
 			// Nothing is lost with a notification, so it does not wait for the disk.
 			_, err = conn.Exec(try, "BEGIN; SET LOCAL synchronous_commit TO off; SELECT pg_notify('"+channel(s.opts.Schema)+"', '"+
-				s.gateway.String()+"'); COMMIT", pgx.QueryExecModeSimpleProtocol)
+				s.says()+"'); COMMIT", pgx.QueryExecModeSimpleProtocol)
 		}
 		cancel()
 		if err != nil {
@@ -83,17 +122,23 @@ func (s *Store) announce(ctx context.Context) {
 				conn = nil
 			}
 			pause.Reset(relistenAfter)
-			s.committed() // once more
+			s.owing.Store(true)
+			s.speak() // once more
 		}
 	}
 }
 
-// hear notes that another gateway is there. One that was not is told of this one, so that it notifies too.
-func (s *Store) hear() {
+// hear notes that another gateway is there, and what it says. One that was not is told of this one, so that it notifies too.
+func (s *Store) hear(says string) {
 	alone := s.Alone()
-	s.heard.Store(int64(s.mono.Now()))
-	if alone {
-		s.committed()
+	now := s.mono.Now()
+	s.heard.Store(int64(now))
+	if strings.HasSuffix(says, saysWaiting) {
+		s.awaitedUntil.Store(int64(now.Add(awaitedFor)))
+	}
+	hello := strings.HasSuffix(says, saysHello) && now < core.Time(s.waitingUntil.Load())
+	if alone || hello || s.owing.Load() && s.awaited() {
+		s.speak()
 	}
 }
 
@@ -105,8 +150,8 @@ func (s *Store) Alone() bool {
 }
 
 // tell has other gateways know that this one is there.
-func (s *Store) tell(ctx context.Context) error {
-	_, err := s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", channel(s.opts.Schema), s.gateway.String())
+func (s *Store) tell(ctx context.Context, says string) error {
+	_, err := s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", channel(s.opts.Schema), says)
 	return err
 }
 
@@ -181,7 +226,7 @@ func (s *Store) listen(ctx context.Context, f, heard func()) error {
 	}
 	own := s.gateway.String()
 	// Behind a pooler a notification comes to whoever has the server's connection at that moment: by another one we find out.
-	if err := s.tell(start); err != nil {
+	if err := s.tell(start, own+saysHello); err != nil {
 		return err
 	}
 	n, err := conn.WaitForNotification(start)
@@ -195,8 +240,8 @@ func (s *Store) listen(ctx context.Context, f, heard func()) error {
 	heard()
 	f() // what came before we listened
 	for {
-		if n != nil && n.Payload != own {
-			s.hear()
+		if n != nil && !strings.HasPrefix(n.Payload, own) {
+			s.hear(n.Payload)
 			f()
 		}
 		if n, err = next(ctx, conn); err != nil {

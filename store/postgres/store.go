@@ -54,6 +54,10 @@ type Store struct {
 	// heard is when another gateway last notified this one, in mono's time; listening tells that it would be heard.
 	heard     atomic.Int64
 	listening atomic.Bool
+	// owing tells that others were not notified of a commit. awaitedUntil is up to when one of them waits for what is committed, waitingUntil up to
+	// when this one does, and saidWaiting when it last said so, in mono's time.
+	owing                                   atomic.Bool
+	awaitedUntil, waitingUntil, saidWaiting atomic.Int64
 
 	// oldest is a transaction that no commit from now on comes before.
 	oldest atomic.Int64
