@@ -16,6 +16,7 @@ func (e *Engine) update(ctx context.Context, ops []*opReq) {
 	now := e.clock.Now()
 	e.showHidden(now)
 	ops = e.ground(ops)
+	e.offerReleased(ops, now)
 	plans := e.plan(ctx, now)
 	switch {
 	case len(ops)+len(plans) == 0:

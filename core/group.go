@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"context"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // group is a consumer group on one queue, as the dispatcher knows it.
@@ -153,6 +155,26 @@ func (e *Engine) offer(h *hint) {
 	h.group.ready.push(h)
 	if len(h.group.waiting) > 0 {
 		e.active[h.group] = struct{}{}
+	}
+}
+
+// offerReleased offers the partitions whose leases the ops of a commit may end to claims that wait: they get what comes next in the same
+// commit. Where a lease does not end after all, they find that in the row.
+func (e *Engine) offerReleased(ops []*opReq, now Time) {
+	for _, op := range ops {
+		for i := range op.rows {
+			key := op.rows[i].Key
+			p := e.cat.partByKey(key.Partition)
+			if op.rows[i].Lease == (uuid.UUID{}) || p == nil {
+				continue
+			}
+			if g := p.entry.groups[key.Group]; g != nil && len(g.waiting) > 0 {
+				if h := g.hint(p); h.exclusiveUntil > now {
+					h.exclusiveUntil = 0
+					e.offer(h)
+				}
+			}
+		}
 	}
 }
 

@@ -35,6 +35,16 @@ func Waking(t *testing.T, open Open) {
 		"messages given back by a client":      wakeRelease,
 		"a group that is registered":           wakeRegistered,
 	})
+	for name, run := range map[string]func(*rig, *hooked){
+		"an acknowledgement, by its own commit":            wakeFused,
+		"an acknowledgement, after one that is not stored": wakeRefused,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h *hooked
+			r := newRig(t, hook(open, &h))
+			run(r, h)
+		})
+	}
 }
 
 func wakePush(r *rig) {
@@ -80,6 +90,48 @@ func wakeAck(r *rig) {
 	c := r.park(waitingPop("q", "", 10, time.Minute))
 	require.False(r.t, r.ack("q", "", b.lease, "m1", core.AckCompleted).Released)
 	c.waits("q")
+	require.True(r.t, r.ack("q", "", b.lease, "m2", core.AckCompleted).Released)
+	require.Equal(r.t, []string{"m3", "m4", "m5"}, c.names())
+}
+
+// wakeFused has a claim wait for a partition that is leased: what ends the lease and what the claim gets is one commit.
+func wakeFused(r *rig, h *hooked) {
+	r.push("q", 1, 5)
+	b := r.pop("q", "", 2)
+	for _, end := range []struct {
+		name   string
+		status core.AckStatus
+	}{{"m2", core.AckCompleted}, {"m3", core.AckFailed}} {
+		c := r.park(waitingPop("q", "", 2, time.Minute))
+		before := h.updates.Load()
+		require.True(r.t, r.ack("q", "", b.lease, end.name, end.status).Released)
+		next := c.answer()
+		require.NoError(r.t, next.err)
+		require.Equal(r.t, []string{"m3", "m4"}, next.names())
+		r.settleDown("q")
+		require.Equal(r.t, before+1, h.updates.Load())
+		b = next.batch
+	}
+}
+
+// wakeRefused has the commit fail that would end a lease: the lease is held, and claims wait for its end as before.
+func wakeRefused(r *rig, h *hooked) {
+	r.push("q", 1, 5)
+	b := r.pop("q", "", 2)
+	c := r.park(waitingPop("q", "", 10, time.Minute))
+	h.set(func(h *hooked) { h.onUpdate = away })
+	out, err := r.Ack(context.Background(), []core.Ack{{
+		Partition: r.partition("q").ID, TransactionID: "m2", Lease: b.lease, Status: core.AckCompleted,
+	}})
+	require.NoError(r.t, err)
+	require.Equal(r.t, core.CodeUnavailable, core.CodeOf(out[0].Err))
+	require.Equal(r.t, core.CodeUnavailable, c.code())
+	h.set(func(h *hooked) { h.onUpdate = nil })
+	c = r.park(waitingPop("q", "", 10, time.Minute))
+	c.waits("q")
+	before := h.updates.Load()
+	c.waits("q")
+	require.Equal(r.t, before, h.updates.Load(), "a claim that waits is not tried over and over")
 	require.True(r.t, r.ack("q", "", b.lease, "m2", core.AckCompleted).Released)
 	require.Equal(r.t, []string{"m3", "m4", "m5"}, c.names())
 }
