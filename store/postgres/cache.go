@@ -9,8 +9,9 @@ import (
 	"github.com/leasehold/leasehold/store/internal/placing"
 )
 
-// cacheBytes bounds what a gateway keeps of segments, and cacheBody the size of a body that it keeps.
-const cacheBytes, cacheBody = 48 << 20, 64 << 10
+// cacheBytes bounds what a gateway keeps of segments, and cacheBody the size of a body that it keeps from the beginning. A larger one, up
+// to keptBody, is fetched and kept when it is read from for the second time: it is being read bit by bit.
+const cacheBytes, cacheBody, keptBody = 48 << 20, 64 << 10, core.MaxSegmentBytes
 
 // segments are what a gateway remembers of segments that it wrote or read: what a segment holds never changes. Whether it still
 // exists is for the database to say, every time.
@@ -36,6 +37,8 @@ type segment struct {
 	header  []byte
 	headers []core.MessageHeader
 	body    []byte
+	// read tells that messages were read from it, as far as that went through the database.
+	read bool
 }
 
 func (g *segment) last() int64 { return g.bare.First + int64(g.count) - 1 }
@@ -99,6 +102,8 @@ func (c *segments) drop(e *list.Element) {
 type known struct {
 	keys, firsts         []int64
 	bodyKeys, bodyFirsts []int64
+	// readKeys and readFirsts are those whose bodies are worth keeping by now.
+	readKeys, readFirsts []int64
 	of                   map[[2]int64]*segment
 }
 
@@ -123,8 +128,11 @@ func (c *segments) find(ranges []core.HeadersParams) *known {
 			c.used.MoveToFront(e)
 			k.of[key] = g
 			k.keys, k.firsts = append(k.keys, key[0]), append(k.firsts, key[1])
-			if g.body != nil {
+			switch {
+			case g.body != nil:
 				k.bodyKeys, k.bodyFirsts = append(k.bodyKeys, key[0]), append(k.bodyFirsts, key[1])
+			case g.read && g.keepable():
+				k.readKeys, k.readFirsts = append(k.readKeys, key[0]), append(k.readFirsts, key[1])
 			}
 		}
 	}
@@ -179,10 +187,11 @@ func (c *segments) decoded(e *list.Element, g *segment) (*segment, error) {
 func (c *segments) learn(k *known, said segment) (*segment, error) {
 	g := &said
 	if old := k.of[[2]int64{int64(said.bare.Partition), said.bare.First}]; old != nil {
-		if old.headers != nil && said.body == nil {
+		if old.headers != nil && said.body == nil && (old.read || !said.read) {
 			return old, nil
 		}
 		kept := *old // others may be reading it
+		kept.read = old.read || said.read
 		if kept.body == nil {
 			kept.body = said.body
 		}
@@ -201,6 +210,21 @@ func (c *segments) learn(k *known, said segment) (*segment, error) {
 	}
 	c.put(&kept)
 	return g, nil
+}
+
+// keepable reports whether the body is small enough to be kept, as far as that is known.
+func (g *segment) keepable() bool {
+	_, size := core.BodyRange(g.headers, 0, len(g.headers)-1)
+	return size > 0 && size <= keptBody
+}
+
+// keep remembers the body of a segment that was found.
+func (c *segments) keep(k *known, key [2]int64, body []byte) {
+	kept := *k.of[key] // others may be reading it
+	kept.body = body
+	k.of[key] = &kept
+	k.bodyKeys, k.bodyFirsts = append(k.bodyKeys, key[0]), append(k.bodyFirsts, key[1])
+	c.put(&kept)
 }
 
 // whole returns the header of a segment as others get it: they may change what they get, but not the messages' headers.

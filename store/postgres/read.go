@@ -167,13 +167,17 @@ func (s *Store) findParts(ctx context.Context, q querier, ranges []core.HeadersP
 	}
 	var parts []wantedPart
 	k := s.cache.find(ranges)
-	err := rows(ctx, q, selectMessages, func(r pgx.Rows) error {
+	err := s.fetchBodies(ctx, q, k)
+	if err != nil {
+		return nil, err
+	}
+	err = rows(ctx, q, selectMessages, func(r pgx.Rows) error {
 		var body []byte
 		n, said, err := scanSegment(r, ranges, &body)
 		if err != nil {
 			return err
 		}
-		said.body = body
+		said.body, said.read = body, true
 		g, err := s.cache.learn(k, said)
 		if err != nil {
 			return err
@@ -185,6 +189,23 @@ func (s *Store) findParts(ctx context.Context, q querier, ranges []core.HeadersP
 		return nil
 	}, append(stretches(ranges), k.keys, k.firsts, k.bodyKeys, k.bodyFirsts)...)
 	return parts, err
+}
+
+// fetchBodies reads the large bodies that are worth keeping, each once however many read from it.
+func (s *Store) fetchBodies(ctx context.Context, q querier, k *known) error {
+	if len(k.readKeys) == 0 {
+		return nil
+	}
+	return rows(ctx, q, `SELECT s.partition, s.first, s.body FROM unnest($1::bigint[], $2::bigint[]) AS k(partition, first)
+		CROSS JOIN LATERAL (SELECT * FROM segments g WHERE g.partition = k.partition AND g.first = k.first OFFSET 0) s`, func(r pgx.Rows) error {
+		var key [2]int64
+		var body []byte
+		err := r.Scan(&key[0], &key[1], &body)
+		if err == nil {
+			s.cache.keep(k, key, body)
+		}
+		return err
+	}, k.readKeys, k.readFirsts)
 }
 
 // finishParts reads the bodies that are still missing, and puts the messages into the answers, in order.
