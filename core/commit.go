@@ -174,6 +174,7 @@ func (e *Engine) finishOp(op *opReq, p *pass, now Time, err error) {
 		op.finish(op.err)
 	}
 	if op.done != nil {
+		e.answered.others++
 		close(op.done)
 	}
 }

@@ -124,6 +124,11 @@ type Engine struct {
 	// later are pushes that wait for the commit being built.
 	later    []*pushReq
 	extraOps []*opReq
+	// rides tells that pushes go along with the turn's Update, riding are those that do.
+	rides bool
+	// answered are the requests that were answered in a turn.
+	answered answered
+	riding   []*opReq
 	timer    func() bool
 	timerAt  Time
 	again    bool

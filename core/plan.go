@@ -240,6 +240,7 @@ func (e *Engine) finishPlan(pl *plan, p *pass, err error) {
 		}
 		if len(c.got) > 0 {
 			e.unpark(c)
+			e.answered.others++
 			e.reads.begin(c)
 			if e.shared {
 				served = append(served, c)

@@ -198,7 +198,11 @@ func (e *Engine) appendPushes(ctx context.Context, reqs []*pushReq) {
 			return with, err
 		}
 	}
-	if e.calm() && e.air.room(true) {
+	switch {
+	case e.rides:
+		e.ride(ctx, a)
+		return
+	case e.calm() && e.air.room(true):
 		e.appendInAir(ctx, a)
 		return
 	}
@@ -311,6 +315,7 @@ func (e *Engine) finishPush(r *pushReq) {
 		}
 	}
 	e.countPushed(r)
+	e.answered.pushes++
 	close(r.done)
 }
 
