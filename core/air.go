@@ -302,7 +302,7 @@ func (b *inbox) await(pushes bool, others int) {
 	defer b.mu.Unlock()
 	x := b.expected(pushes)
 	circulating := others + b.waiting(pushes)
-	x.set(circulating * 9 / 10)
+	x.set(enoughOf(circulating))
 	if circulating < 2 || b.waiting(pushes) >= x.n {
 		x.set(1)
 		b.ring()

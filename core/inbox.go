@@ -104,8 +104,11 @@ func (a answered) want(circulating int) int {
 	if a.pushes > 0 && a.others > 0 {
 		return circulating * 7 / 10
 	}
-	return circulating * 9 / 10
+	return enoughOf(circulating)
 }
+
+// enoughOf is how many of the requests in circulation a commit waits for: all but the last tenth, so all of a few.
+func enoughOf(circulating int) int { return circulating - circulating/10 }
 
 // fill waits until so many requests are there: those of the clients whose answers to the last commit are still on their way. It
 // reports false when the limit came first.

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/core"
@@ -34,6 +37,7 @@ func Faults(t *testing.T, open Open) {
 		"a push and an acknowledgement in one":       rideTogether,
 		"a push that cannot be stored, and another":  rideAlone,
 		"a push and another at a store that is away": rideAway,
+		"commits of two clients that push in turn":   faultNone,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h *hooked
@@ -41,6 +45,40 @@ func Faults(t *testing.T, open Open) {
 			run(r, h)
 		})
 	}
+}
+
+// faultNone has two clients push one message after the other, at a store at which nothing fails: they share commits, and do not take turns.
+func faultNone(r *rig, h *hooked) {
+	const each = 200
+	r.push("q", 1, 1)
+	h.appends.Store(0)
+	h.set(func(h *hooked) {
+		h.onAppend = func(core.AppendParams) error {
+			for range 100 {
+				runtime.Gosched() // a commit takes a while, so that they meet at all
+			}
+			return nil
+		}
+	})
+	require.NoError(r.t, r.Pause(context.Background(), "q", true)) // so that they begin together
+	var wg sync.WaitGroup
+	for client := range 2 {
+		wg.Go(func() {
+			for i := range each {
+				name := fmt.Sprint(client, "-", i)
+				_, err := r.Push(context.Background(), core.PushParams{Protocol: core.ProtocolQueen, Items: named(name, name)})
+				assert.NoError(r.t, err)
+			}
+		})
+	}
+	r.eventually(func() bool {
+		s, err := r.QueueStats(context.Background(), "q", "")
+		require.NoError(r.t, err)
+		return s.PushesWaiting == 2
+	}, "they do not wait")
+	require.NoError(r.t, r.Pause(context.Background(), "q", false))
+	wg.Wait()
+	assert.Less(r.t, h.appends.Load(), int64(each*3/2), "most of them shared a commit")
 }
 
 // bad fails commits in which a message's body holds the text, as a store does that cannot take it.
