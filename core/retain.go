@@ -90,6 +90,7 @@ func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) (more boo
 		if err != nil {
 			return false, err
 		}
+		before := len(remove)
 		for _, ref := range refs {
 			switch {
 			case q.aged(&ref, now):
@@ -101,6 +102,7 @@ func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) (more boo
 		if len(settled[p]) == 0 {
 			p.theirs.settled = nil
 		}
+		e.sweepSoon(p, now, len(remove)-before+len(settled[p]))
 	}
 	free, more, err := e.unread(ctx, settled, now)
 	if err != nil {
@@ -116,6 +118,14 @@ func (e *Engine) retainQueue(ctx context.Context, en *entry, now Time) (more boo
 	e.relog(ctx, remove)
 	e.settleMissing(rows, remove)
 	return more, nil
+}
+
+// sweepSoon has the next sweep come soon after one that found as much in a partition as it takes of it. Where other gateways claim it would
+// find most of it too early to be deleted, and hold them up.
+func (e *Engine) sweepSoon(p *part, now Time, found int) {
+	if found == sweepBatches && now >= p.theirs.changed.Add(readFor) {
+		e.retainAt = min(e.retainAt, now.Add(e.opts.SweepEvery/10))
+	}
 }
 
 // settleMissing settles what was pending in segments that were deleted, and drops what covered them.

@@ -15,6 +15,7 @@ import (
 func Deleting(t *testing.T, open Open) {
 	cases(t, open, map[string]func(*rig){
 		"what every group has settled":            deleteSettled,
+		"more than one sweep takes":               deleteMany,
 		"nothing that a lease holds":              deletePinned,
 		"nothing before a registered group":       deleteRegistered,
 		"nothing on a Queen queue":                deleteNotQueen,
@@ -55,6 +56,19 @@ func (r *rig) pushEach(queue string, from, to int) {
 		r.pushTo(queue, "")
 	}
 	require.EqualValues(r.t, to, r.log(queue).Head)
+}
+
+// deleteMany settles more segments than one sweep deletes: the rest does not wait for the next regular one.
+func deleteMany(r *rig) {
+	const n = 1500
+	r.queue("q", core.ProtocolCloudflare)
+	r.pushEach("q", 1, n)
+	c := r.claim(core.ClaimParams{Protocol: core.ProtocolQueen, Exclusive: true, AutoAck: true, Queue: "q", Messages: n})
+	require.Len(r.t, c.offsets(), n)
+	r.sweep("q")
+	require.LessOrEqual(r.t, r.log("q").Start, int64(n))
+	r.advance(time.Second, "q")
+	require.EqualValues(r.t, n+1, r.log("q").Start)
 }
 
 func deleteSettled(r *rig) {
