@@ -216,7 +216,7 @@ func (e *Engine) Extend(ctx context.Context, x ExtendParams) (Extended, error) {
 		return Extended{}, nil
 	}
 	var out Extended
-	op := &opReq{}
+	op := &opReq{keeps: true}
 	for _, k := range rows {
 		op.rows = append(op.rows, RowRequest{Key: k, Must: true, Lease: x.Lease})
 	}

@@ -331,5 +331,6 @@ type Observer interface {
 	// Settled counts settlements by outcome: "done", "retry", "failed", "dead", "expired", "released".
 	Settled(p Protocol, queue string, outcome string, messages int)
 	// Committed reports one store commit: its kind ("append", "update"), requests fused into it, messages, and how long it took.
+	// Pushes that are in the commit of an update are told of as an append beside it.
 	Committed(kind string, requests, messages int, took time.Duration)
 }

@@ -125,10 +125,10 @@ type Engine struct {
 	later    []*pushReq
 	extraOps []*opReq
 	// rides tells that pushes go along with the turn's Update, riding are those that do.
-	rides bool
+	rides  bool
+	riding []*opReq
 	// answered are the requests that were answered in a turn.
 	answered answered
-	riding   []*opReq
 	timer    func() bool
 	timerAt  Time
 	again    bool

@@ -165,7 +165,7 @@ func (e *Engine) offerReleased(ops []*opReq, now Time) {
 		for i := range op.rows {
 			key := op.rows[i].Key
 			p := e.cat.partByKey(key.Partition)
-			if op.rows[i].Lease == (uuid.UUID{}) || p == nil {
+			if op.keeps || op.rows[i].Lease == (uuid.UUID{}) || p == nil {
 				continue
 			}
 			if g := p.entry.groups[key.Group]; g != nil && len(g.waiting) > 0 {

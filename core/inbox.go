@@ -53,7 +53,9 @@ type opReq struct {
 	finish func(error)
 	// pushes tells that the op pushes, so that it has to know what became of all pushes before it.
 	pushes bool
-	bytes  int
+	// keeps tells that the op ends no lease.
+	keeps bool
+	bytes int
 	// commit is the id of the commit that the op was in, set before it is answered.
 	commit uuid.UUID
 	// due is where a sweep keeps its next moment; nil for requests.

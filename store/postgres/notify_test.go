@@ -3,12 +3,10 @@ package postgres_test
 import (
 	"context"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -17,20 +15,6 @@ import (
 	"github.com/leasehold/leasehold/core/coretest"
 	"github.com/leasehold/leasehold/store/postgres"
 )
-
-// announcements counts the notifications that follow commits.
-type announcements struct{ n atomic.Int64 }
-
-// TraceQueryStart implements pgx.QueryTracer.
-func (c *announcements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
-	if strings.HasPrefix(d.SQL, "BEGIN;") && strings.Contains(d.SQL, "pg_notify") {
-		c.n.Add(1)
-	}
-	return ctx
-}
-
-// TraceQueryEnd implements pgx.QueryTracer.
-func (*announcements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // hearing is a store that listens; it returns a channel with what it was told.
 func hearing(t *testing.T, s *postgres.Store) chan struct{} {
@@ -60,7 +44,9 @@ func hear(t *testing.T, told chan struct{}) {
 func TestNobodyIsToldWhoDoesNotWait(t *testing.T) {
 	t.Parallel()
 	s, parts, schema := replicas(t, 1)
-	count := &announcements{}
+	count := &counted{is: func(sql string) bool { // the notifications that follow commits
+		return strings.HasPrefix(sql, "BEGIN;") && strings.Contains(sql, "pg_notify")
+	}}
 	pushing, err := postgres.Open(t.Context(), testenv.Postgres(t), postgres.Options{Schema: schema}.Trace(count))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pushing.Close() })

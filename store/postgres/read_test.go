@@ -19,26 +19,31 @@ import (
 	"github.com/leasehold/leasehold/store/postgres"
 )
 
-// asked counts the statements that read segments.
-type asked struct{ n atomic.Int64 }
+// counted counts the statements, sent outside of batches, that is says yes to.
+type counted struct {
+	n  atomic.Int64
+	is func(sql string) bool
+}
 
 // TraceQueryStart implements pgx.QueryTracer.
-func (a *asked) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
-	if strings.HasPrefix(d.SQL, "SELECT") && strings.Contains(d.SQL, "FROM segments") {
-		a.n.Add(1)
+func (c *counted) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	if c.is(d.SQL) {
+		c.n.Add(1)
 	}
 	return ctx
 }
 
 // TraceQueryEnd implements pgx.QueryTracer.
-func (*asked) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (*counted) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // TestMessagesOfALargeSegmentOneByOne are what was pushed, and from the third on the database is not asked for them. What was deleted is
 // gone for whoever only looks.
 func TestMessagesOfALargeSegmentOneByOne(t *testing.T) {
 	t.Parallel()
 	_, parts, schema := replicas(t, 1)
-	count := &asked{}
+	count := &counted{is: func(sql string) bool {
+		return strings.HasPrefix(sql, "SELECT") && strings.Contains(sql, "FROM segments")
+	}}
 	s, err := postgres.Open(t.Context(), testenv.Postgres(t), postgres.Options{Schema: schema}.Trace(count))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
